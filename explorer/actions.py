@@ -305,6 +305,10 @@ class Shape:
     """Per stage: seconds in which `activation_bytes` go to the host, or come back; inf if they cannot."""
     memory_cap_bytes: tuple[float, ...] = ()
     """Per lane: bytes of its smallest device that are left for microbatches in flight."""
+    tied: tuple[tuple[int, ...], ...] = ()
+    """Groups of stages that hold the same parameters, so that their updates wait for the gradients of all of
+    them; () if there are none, or the schedule reads no seconds.
+    """
 
     @cached_property
     def depth_to_end(self) -> tuple[int, ...]:

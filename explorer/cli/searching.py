@@ -23,6 +23,7 @@ from explorer.explain import require_feasible
 from explorer.plan import Plan, Provenance, load_plan, make_plan, save_plan, to_document
 from explorer.search import (
     FAILED,
+    FIRST_ERROR,
     FRONTIER,
     FRONTIER_OF,
     GAP,
@@ -135,7 +136,7 @@ def _nothing_found(problem: Problem, last: Progress) -> InfeasibleError | None:
     if refused:
         tried += f" ({refused} candidates break pins or bans)"
     if failed:
-        tried += f" ({failed} candidates cannot be simulated)"
+        tried += f" ({failed} candidates cannot be simulated; the first: {last.details[FIRST_ERROR]})"
     if last.closest is not None:
         hint = _why_not(problem, last.closest)
     elif refused:

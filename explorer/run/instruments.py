@@ -53,6 +53,7 @@ def make_experiment(
     size: UnitSize | None = None,
     warmup_rounds: int | None = None,
     profile: Cluster | None = None,
+    wide_lanes: bool = True,
 ) -> Experiment:
     """Make the launch that validates a plan.
 
@@ -68,6 +69,8 @@ def make_experiment(
             of the engine.
         profile: a profile of this machine (`explorer.profiling.kept_profile`), whose prediction is compared
             as well; None if there is none.
+        wide_lanes: whether lanes of several devices run on several ranks, where ranks suffice; else each is
+            one rank.
 
     Raises:
         InputError: a plan or option that cannot be run.
@@ -94,6 +97,7 @@ def make_experiment(
         return short_run(
             resolved, rounds=rounds or ROUNDS[engine], engine=engine, baseline=baseline,
             ranks=ranks or available_ranks(), size=size, profile=profile, stand_ins=reason, most_s=most_s,
+            wide_lanes=wide_lanes,
             warmup_rounds=WARMUP_ROUNDS[engine] if warmup_rounds is None else warmup_rounds,
         )  # fmt: skip
 

@@ -70,6 +70,7 @@ def short_run(
     profile: Cluster | None = None,
     stand_ins: str = "",
     most_s: float = math.inf,
+    wide_lanes: bool = True,
 ) -> Experiment:
     """Run a plan, its baseline and their calibration for real, in turn.
 
@@ -77,12 +78,13 @@ def short_run(
     `profile`: what this machine's profile says of it, to compare with; None if there is none.
     `stand_ins`: why stand-ins run; empty for own layers.
     `most_s`: seconds of a step in one process above which own layers are refused.
+    `wide_lanes`: whether lanes of several ranks run as such where ranks suffice.
     """
     job, strategy = resolved.plan.workload.job, resolved.plan.strategy.job
     if problems := check_job(resolved.graph, resolved.cluster, job, strategy):
         raise PlanError(problems)
     shortened: tuple[Shortened, ...] = ()
-    lanes, apart = _on_wide_lanes(resolved, engine, ranks, size)
+    lanes, apart = _on_wide_lanes(resolved, engine, ranks, size) if wide_lanes else (None, [])
     if lanes is not None:
         (scaled, shortened), stand_ins, size = lanes, BY_KIND, size or UnitSize()
     elif size is None:

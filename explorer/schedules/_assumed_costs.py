@@ -62,6 +62,10 @@ class Caps:
     """Per stage: the part of `held` that stays until W; () is nothing."""
     room: Sequence[float] = ()
     """Per lane: most that its places may hold; () is any."""
+    through: bool = False
+    """Whether a forward leaves room for one microbatch on each later stage of its lane that holds none, so
+    that the oldest microbatch can always go on to the end.
+    """
 
 
 NO_CAPS = Caps()

@@ -37,7 +37,9 @@ class TimedOrder(NamedTuple):
 
     lanes: LaneOrders
     span_s: float
-    """Longest time of a lane from its first start to its last end."""
+    """Longest time of a lane to its last end, from its first start or, if earlier, that of a lane with which
+    it shares tied stages.
+    """
     makespan_s: float
     """Time from the first start to the last end of all."""
 
@@ -100,6 +102,13 @@ class Lane:
     actions: list[Action] = field(default_factory=list)
     left_s: float = 0.0
     """Seconds of the actions that have not run."""
+    tied: list[Lane] = field(default_factory=list)
+    """Others that begin the next step only when this one has ended, since their updates wait for it."""
+
+    @property
+    def span_s(self) -> float:
+        """Seconds from the first start, its own or of a lane that waits for it, to the last end."""
+        return self.time_s - min([self.begun_s, *(lane.begun_s for lane in self.tied)])
 
 
 class Choice(NamedTuple):
@@ -125,7 +134,7 @@ class Run:
     Args:
         shape: as `list_schedule` takes it, as are costs, caps, priority, patience and step.
         within_s: seconds at which it is given up: a lane that takes as long is of no use.
-        from_start: whether these count from the start of the step, not of the lane.
+        from_start: whether these count from the start of the step, not of the lane and those tied to it.
     """
 
     def __init__(
@@ -155,6 +164,10 @@ class Run:
             for queue in lane.queues:
                 queue.lanes.append(i)
                 lane.left_s += len(queue.numbers) * self._once_s(queue.place.stage)
+        for stages in shape.tied if shape.training else ():
+            group = [lane for lane in self.numbered if any(q.place.stage in stages for q in lane.queues)]
+            for lane in group:
+                lane.tied += [other for other in group if other is not lane]
         self.edges: dict[int, list[tuple[int, float]]] = defaultdict(list)
         self.back: dict[int, list[tuple[int, float]]] = defaultdict(list)
         for e, (source, target) in enumerate(shape.edges):
@@ -180,7 +193,7 @@ class Run:
                 break
             self._act(held_back)
         lanes = tuple(tuple(self.lanes[roles(self.shape, places)].actions) for places in self.shape.lanes)
-        spans = [lane.time_s - lane.begun_s for lane in self.numbered if lane.actions]
+        spans = [lane.span_s for lane in self.numbered if lane.actions]
         ends = [lane.time_s for lane in self.numbered if lane.actions]
         return TimedOrder(lanes, max(spans, default=0.0), max(ends, default=0.0))
 
@@ -191,7 +204,8 @@ class Run:
         return costs.forward_s[stage] + backward
 
     def _too_long(self, lane: Lane) -> bool:
-        taken_s = lane.time_s - (0.0 if self.from_start else lane.begun_s)
+        since_s = 0.0 if self.from_start else lane.begun_s
+        taken_s = lane.span_s if lane.tied and not self.from_start else lane.time_s - since_s
         return taken_s + lane.left_s >= self.within_s
 
     def _offer(self, i: int) -> None:
@@ -252,8 +266,19 @@ class Run:
         if caps.ahead and queue.done[FORWARD] - queue.done[BACKWARD] >= caps.ahead[stage]:
             return True
         size = caps.held[stage] if caps.held else 0.0
+        size += self._reserved(queue) if caps.through and caps.held else 0.0
         lanes = [self.numbered[i] for i in queue.lanes]
         return any(lane.held + size > lane.room * (1 + 1e-9) for lane in lanes)
+
+    def _reserved(self, queue: Queue) -> float:
+        """Return what later stages of a place's lane would hold of one microbatch, where they hold none."""
+        later = {
+            other.place.stage
+            for i in queue.lanes
+            for other in self.numbered[i].queues
+            if other.place.stage > queue.place.stage and other.done[FORWARD] == other.done[BACKWARD]
+        }
+        return sum(self.caps.held[stage] for stage in later)
 
     def _held_back(self) -> Choice | None:
         """Return the forward of the earliest samples that only caps hold back; None at the end."""

@@ -9,6 +9,7 @@ settled. Variables t are starts, T is the seconds from step to step:
     t(b) >= t(a) + d(a) - (T0 + d(a)) (1 - y(a < b))     pairs of a stage, both ways; T0 of a known order
     t(b) >= t(F_0) + d of all that comes before b         a stage does one thing at a time
     T >= t(b) - t(F_0) + d of b and all that comes after
+    T >= t(last, s) + d - t(F_0, r)                       where r waits for the updates of s
     t(F_j, s + 1) >= t(c_j) + x, and back; t(c_j) >= t(c_(j-1)) + x on the wire
     held (j + 1) - sum over i < j of [(held - waiting) y(I_i < F_j) + waiting y(W_i < F_j)] <= room
 
@@ -32,6 +33,7 @@ from explorer.actions import BACKWARD, FORWARD, INPUT_GRAD, WEIGHT_GRAD
 from explorer.base.formats import parse_json
 from explorer.schedules._milp_moves import Starts
 from explorer.schedules._milp_program import Program
+from explorer.schedules._step_bounds import least_s
 from explorer.schedules._step_clock import ROUNDING, Chain, LaneWork, Work
 
 GRACE_S = 5.0
@@ -70,20 +72,20 @@ def solve(
     # in units of an action's seconds, whichever they are: the solver's tolerances are absolute
     unit_s = period_s / (len(known[0]) or 1)
     chain = scaled(chain, 1 / unit_s)
-    model = Model(chain, period_s / unit_s, split=split)
+    model, least = Model(chain, period_s / unit_s, split=split), least_s(chain, split=split)
     program = model.program
     asked = {
         "lower": program.lower, "upper": program.upper, "whole": program.whole,
         "least": [least for least, _ in program.rows],
         "columns": [list(terms) for _, terms in program.rows],
         "factors": [list(terms.values()) for _, terms in program.rows],
-        "start": model.choices(known), "target": chain.least_s(), "nodes": nodes, "seconds": seconds,
+        "start": model.choices(known), "target": least, "nodes": nodes, "seconds": seconds,
     }  # fmt: skip
     answer = _answer(asked, seconds)
     if not answer:
-        return Solved(None, chain.least_s() * unit_s)
+        return Solved(None, least * unit_s)
     values = answer["values"]
-    bound = max(chain.least_s(), min(answer["bound"], model.period_s))
+    bound = max(least, min(answer["bound"], model.period_s))
     return Solved(model.order(values) if values else None, bound * unit_s)
 
 
@@ -128,7 +130,8 @@ class Model:
         self.chain, self.period_s, self.program = chain, period_s, Program()
         self.ops = (FORWARD, INPUT_GRAD, WEIGHT_GRAD) if split else (FORWARD, BACKWARD)
         m, far = chain.microbatches, 3.0 * period_s + 2.0 * sum(chain.transfer_s)
-        self.period = self.program.column(chain.least_s() * (1 - 1e-9), period_s)  # column 0 is minimised
+        least = least_s(chain, split=split) * (1 - 1e-9)
+        self.period = self.program.column(least, period_s)  # column 0 is minimised
         far *= chain.stages
         self.start = {
             (s, op, j): self.program.column(0.0, far)
@@ -147,6 +150,11 @@ class Model:
             self._sequence(s)
             self._work(s)
             self._memory(s)
+        for begins, ended in chain.coupled:
+            last = self.start[ended, self.ops[-1], m - 1]
+            length = chain.seconds(self.ops[-1], ended)
+            first = self.start[begins, FORWARD, 0]
+            self.program.at_least(length, (self.period, 1), (first, 1), (last, -1))
         for s in range(chain.stages - 1):
             self._wire(s, s + 1, FORWARD)
             self._wire(s + 1, s, self.ops[1])

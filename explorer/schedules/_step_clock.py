@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +44,8 @@ class Chain:
     """Per stage: most that it may hold; inf for any."""
     host_s: tuple[float, ...]
     """Per stage: seconds in which what a microbatch holds goes to the host, or comes back; inf for never."""
+    coupled: tuple[tuple[int, int], ...] = ()
+    """Pairs (a, b) of stages that share parameters: a begins its next step when b has ended this one."""
 
     @property
     def stages(self) -> int:
@@ -57,20 +60,6 @@ class Chain:
     def work_s(self, stage: int) -> float:
         """Return the seconds of work of a stage in a step."""
         return self.microbatches * (self.seconds(FORWARD, stage) + self.seconds(BACKWARD, stage))
-
-    def least_s(self) -> float:
-        """Return seconds that no order takes less from step to step.
-
-        From its first forward to its last input gradient stage s needs H_s = max(m (F + I), F + x + H_(s+1) +
-        x + I), and then the last W; and all its work.
-        """
-        found, inner = 0.0, 0.0
-        for s in reversed(range(self.stages)):
-            both = self.forward_s[s] + self.input_grad_s[s]
-            around = both + 2 * self.transfer_s[s] + inner if s < self.stages - 1 else 0.0
-            inner = max(self.microbatches * both, around)
-            found = max(found, inner + self.weight_grad_s[s], self.work_s(s))
-        return found
 
     def peak(self, stage: int, work: Iterable[Work]) -> float:
         """Return the most that a stage holds while it works in this order."""
@@ -122,7 +111,14 @@ def chain_of(shape: Shape, limit: int) -> Chain:
         waiting=waiting,
         room=tuple(room),
         host_s=shape.host_s or (math.inf,) * p,
+        coupled=coupled_stages(shape),
     )
+
+
+def coupled_stages(shape: Shape) -> tuple[tuple[int, int], ...]:
+    """Return the pairs (a, b) of different stages whose updates wait for each other."""
+    pairs = {pair for stages in shape.tied if shape.training for pair in permutations(stages, 2)}
+    return tuple(sorted(pairs))
 
 
 class Timed(NamedTuple):
@@ -148,17 +144,30 @@ def seconds_of(chain: Chain, lanes: LaneWork) -> Seconds:
     """Return the seconds of an order; infinite ones if its lanes wait for each other for ever.
 
     With D(a, b) the longest path from the first action of stage a to the end of the last one of stage b,
-    steps follow each other at the largest mean of a cycle of D.
+    steps follow each other at the largest mean of a cycle of D, which goes on where b ends or, if they are
+    coupled, at another stage.
     """
     ends = _ends(chain, lanes)
     if ends is None:
         return Seconds(np.inf, np.inf)
-    paths = power = ends[:-1]
-    period = -np.inf
-    for length in range(1, chain.stages + 1):
-        period = max(period, float(np.diag(power).max()) / length)
-        power = (power[:, :, None] + paths[None, :, :]).max(axis=1)
-    return Seconds(period, float(ends[-1].max()))
+    return Seconds(cycle_s(ends[:-1], chain.coupled), float(ends[-1].max()))
+
+
+def cycle_s(paths: FloatArray, coupled: Iterable[tuple[int, int]]) -> float:
+    """Return the largest mean of a cycle: the seconds from step to step.
+
+    Args:
+        paths: (p, p) longest paths from the first action of a lane to the end of the last one of a lane.
+        coupled: pairs (a, b) of lanes where a begins its next step when b has ended this one.
+    """
+    onward = paths.copy()
+    for begins, ended in coupled:
+        np.maximum(onward[:, begins], paths[:, ended], out=onward[:, begins])
+    longest, power = -math.inf, onward
+    for length in range(1, len(paths) + 1):
+        longest = max(longest, float(np.diag(power).max()) / length)
+        power = (power[:, :, None] + onward[None, :, :]).max(axis=1)
+    return longest
 
 
 class HostMoves:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
@@ -30,10 +30,12 @@ from explorer.schedules._bounds import gradients, one_way_split
 from explorer.schedules._common import LaneOrders, each_step_at_once
 from explorer.schedules._in_flight import level
 from explorer.schedules._list_scheduler import list_schedule
+from explorer.schedules._local_search import Stages, improved
 from explorer.schedules._milp import size_of, solve
 from explorer.schedules._moved_away import with_moves
 from explorer.schedules._split_backward import rejoined
-from explorer.schedules._step_clock import ROUNDING, Chain, LaneWork, Work, best_of, chain_of
+from explorer.schedules._step_bounds import least_s
+from explorer.schedules._step_clock import ROUNDING, Chain, LaneWork, Work, best_of, chain_of, seconds_of
 from explorer.schedules.pipelines import FloatArray, Pipelines
 from explorer.schedules.placements import LINE
 
@@ -41,6 +43,8 @@ EXACT = 1e-6
 """Relative gap up to which an order counts as the shortest: the solver's own tolerance."""
 WIDER = (1.0, 1.25, 1.5, 2.0, 3.0)
 """Multiples of the room for which lists are made where activations may leave."""
+MOST_ROUNDS, STARTS = 5e8, 2
+"""Of the local search: most rounds from one start, and orders from which it starts."""
 PATIENCE = (0.25, 0.5, 0.75, 1.0)
 """Settings of the list scheduler that are tried."""
 
@@ -123,10 +127,10 @@ def order(
 ) -> Order:
     """Order a step so that steps follow each other as fast as they can.
 
-    The solver (see `_milp`) begins with the best order of all other schedules that keeps the cap, and is not
-    asked if that one is as short as any can be. With `offload` microbatches may leave for the host (OFFLOAD,
-    FREE, RELOAD), each as the solver decides. The order says by how much it exceeds what none is below
-    (`gap`), and whether it is the shortest.
+    The solver (see `_milp`) begins with the best order of all other schedules that keeps the cap, improved
+    move by move (`_local_search`), and is not asked if that one is as short as any can be (`_step_bounds`).
+    With `offload` microbatches may leave for the host (OFFLOAD, FREE, RELOAD), each as the solver decides.
+    The order says by how much it exceeds what none is below (`gap`), and whether it is the shortest.
 
     Raises:
         InputError: a stage has no room for one microbatch.
@@ -162,12 +166,34 @@ def _shortest(
     _require_room(chain)
     listed = [*_in_turn(chain, split=split), *_lists(shape, chain, split=split)]
     known = best_of(chain, [*listed, *(moved for lanes in listed for moved in with_moves(chain, lanes))])
-    bound_s = chain.least_s()
+    bound_s = least_s(chain, split=split)
+    if known.period_s > bound_s * (1 + EXACT):
+        known = best_of(chain, [known.lanes, *_improved(chain, listed, split=split)])
     if known.period_s <= bound_s * (1 + EXACT) or size_of(chain, split=split) > choices:
         return Found(known.lanes, known.period_s, bound_s)
     solved = solve(chain, known.lanes, known.period_s, split=split, nodes=nodes, seconds=seconds)
     best = best_of(chain, [known.lanes, *([solved.lanes] if solved.lanes else [])])
     return Found(best.lanes, best.period_s, min(solved.bound_s, best.period_s))
+
+
+def _improved(chain: Chain, listed: Sequence[LaneWork], *, split: bool) -> Iterator[LaneWork]:
+    """Yield what a local search makes of the best two orders without moves."""
+    stages = Stages(
+        forward_s=chain.forward_s,
+        input_grad_s=chain.input_grad_s,
+        weight_grad_s=chain.weight_grad_s,
+        transfer_s=chain.transfer_s,
+        held=chain.held,
+        waiting=chain.waiting if split else (0.0,) * chain.stages,
+        room=chain.room,
+        coupled=chain.coupled,
+    )
+    least = least_s(chain, split=split)
+    fitting = [lanes for lanes in dict.fromkeys(listed) if chain.fits(lanes)]
+    for lanes in sorted(fitting, key=lambda lanes: seconds_of(chain, lanes))[:STARTS]:
+        works = tuple(tuple((op, s, n) for op, n in lane) for s, lane in enumerate(lanes))
+        moved = improved(stages, works, rounds=MOST_ROUNDS, least_s=least)
+        yield tuple(tuple((op, n) for op, _, n in lane) for lane in moved)
 
 
 def _require_room(chain: Chain) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +18,12 @@ from explorer.schedules._common import LaneOrders, each_step_at_once, roles, tur
 from explorer.schedules._in_flight import level
 from explorer.schedules._paths import split_by_clock
 from explorer.schedules._split_backward import levelled_step, rejoined
+from explorer.schedules._vee_search import shortest_vee
 from explorer.schedules._zero_bubble import shortest
 from explorer.schedules.pipelines import FloatArray, Pipelines, with_path
-from explorer.schedules.placements import LINE
+from explorer.schedules.placements import LINE, VEE
+from explorer.schedules.zb_v import NEEDS as VEE_NEEDS
+from explorer.schedules.zb_v import estimate as vee_estimate
 
 LIMIT = Option(
     name="limit",
@@ -46,14 +50,24 @@ POST_VALIDATION = Option(
     " check of all gradients fails later; without, all wait for each other",
 )
 
+THERE_AND_BACK = Option(
+    name="vee",
+    default=False,
+    help="whether every lane has two chunks, there and back, as ZB-V; its memory is that of 1F1B as well",
+)
+
 
 def lower(of: Pipelines) -> FloatArray:
     """Return the (P, N) spans that are sure."""
     return _together(of, one_way_split(of))
 
 
-def estimate(of: Pipelines, _lower: FloatArray) -> FloatArray:
-    """Return the (P, N) spans of ZB-H1 or, with a limit of 2, of ZB-H2, which it is about as good as."""
+def estimate(of: Pipelines, lower: FloatArray) -> FloatArray:
+    """Return the (P, N) spans of ZB-H1, or with a limit of 2 of ZB-H2, which it is about as good as; there
+    and back those of ZB-V.
+    """
+    if of.options.get("vee", False):
+        return _together(of, vee_estimate(of, lower))
     return _together(of, split_by_clock(of, 2 if of.options.get("limit", 1) == 2 else 1))
 
 
@@ -70,17 +84,23 @@ def _together(of: Pipelines, spans: FloatArray) -> FloatArray:
     return with_path(spans, (spans + begins[first]).max(axis=0), first.index(0))
 
 
+def fields(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what depends on whether the stages lie there and back."""
+    return {"placement": VEE, "needs": VEE_NEEDS} if options["vee"] else {}
+
+
 @SCHEDULES.add(
     Schedule(
         name="zb_auto",
         title="Split backward in the shortest order found for the stages' seconds (ZB-1p, ZB-2p)",
         paper="Zero Bubble Pipeline Parallelism (Qi et al., 2024), section 3.1",
-        options=(LIMIT, KEPT, UNIFORM, POST_VALIDATION),
+        options=(LIMIT, KEPT, UNIFORM, POST_VALIDATION, THERE_AND_BACK),
         placement=LINE,
         reads=("seconds", "transfers", "memory"),
         lower=lower,
         estimate=estimate,
         in_flight=level,
+        under=fields,
     )
 )
 def order(
@@ -91,6 +111,7 @@ def order(
     kept: float = 0.0,
     uniform: bool = False,
     post_validation: bool = True,
+    vee: bool = False,
 ) -> Order:
     """Order as the paper's automatic scheduler does: by its rules in several settings, and keep the best.
 
@@ -102,15 +123,21 @@ def order(
 
     With post-validation the longest time of a stage counts: its steps follow each other, and that others
     begin later costs once, not in every step. That an update is taken back is rare and not modelled. Without,
-    the time of all stages together counts, and every update waits for all gradients of the step.
+    the time of all stages together counts, and every update waits for all gradients of the step. Lanes with
+    tied stages (`Shape.tied`) wait for each other in either case: their time together counts.
+
+    With `vee` the stages lie there and back, and the order of `zb_v` is what no order is longer than, in the
+    memory of the fullest lane of 1F1B over the same positions (see `_vee_search`).
     """
     clock = clock_of(shape)
     costs = costs_of(shape, split=True)
     costs = _of_the_median(costs) if uniform else costs
-    caps = _caps(shape, limit, kept)
+    caps = _caps(shape, limit, kept, vee=vee)
     tried = [caps] if not caps.ahead else [replace(caps, ahead=()), caps]
 
     def make(step: int) -> LaneOrders:
+        if vee:
+            return shortest_vee(shape, costs, caps, step=step, from_start=not post_validation)
         given = (
             [levelled_step(shape, item, step) for item in (clock, _twice(clock))] if shape.training else []
         )
@@ -136,7 +163,7 @@ def _twice(clock: Clock) -> Clock:
     return replace(clock, ahead=tuple(2 * ahead for ahead in clock.ahead))
 
 
-def _caps(shape: Shape, limit: int, kept: float) -> Caps:
+def _caps(shape: Shape, limit: int, kept: float, *, vee: bool) -> Caps:
     """Return what holds forwards back: bytes if the devices' room counts, else samples of 1F1B."""
     clock = clock_of(shape)
     if not limit and shape.memory_cap_bytes:
@@ -146,12 +173,15 @@ def _caps(shape: Shape, limit: int, kept: float) -> Caps:
         ]
         return Caps(held=shape.activation_bytes, waiting=waiting, room=shape.memory_cap_bytes)
     times, held = limit or 1, clock.samples
+    waiting = [size * part for size, part in zip(held, _parts(shape, kept), strict=True)]
+    if vee:  # p microbatches of both chunks; all microbatches have one size
+        return Caps(held=held, waiting=waiting, room=[times * shape.stages * held[0]] * len(shape.lanes))
     under_way = [ahead // turns(shape, s) + 1 for s, ahead in enumerate(clock.ahead)]
     most = max(number * size for number, size in zip(under_way, held, strict=True))
     return Caps(
         ahead=[times * number - (times - 1) for number in under_way],
         held=held,
-        waiting=[size * part for size, part in zip(held, _parts(shape, kept), strict=True)],
+        waiting=waiting,
         room=[times * most * len(roles(shape, places)) for places in shape.lanes],
     )
 

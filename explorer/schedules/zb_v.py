@@ -12,6 +12,16 @@ from explorer.schedules.needs import positions_of
 from explorer.schedules.pipelines import FloatArray, InFlight, IntArray, Pipelines, with_path
 from explorer.schedules.placements import VEE, Grid, Placement
 
+NEEDS = Needs(
+    copies=(1,),
+    placed=True,
+    equal_microbatches=True,
+    equal_turns=True,
+    chunk_multiple=2,
+    most_chunks=2,
+)
+"""What an order there and back asks of a shape."""
+
 _OPS = {letter: OP_CODE[op] for letter, op in (("F", FORWARD), ("I", INPUT_GRAD), ("W", WEIGHT_GRAD))}
 
 
@@ -93,14 +103,7 @@ def phases(rank: int, ranks: int, microbatches: int) -> str:
         paper="Zero Bubble Pipeline Parallelism (Qi et al., 2024), section 6",
         torch_name="ZBVZeroBubble",
         placement=VEE,
-        needs=Needs(
-            copies=(1,),
-            placed=True,
-            equal_microbatches=True,
-            equal_turns=True,
-            chunk_multiple=2,
-            most_chunks=2,
-        ),
+        needs=NEEDS,
         closed_form=ClosedForm(makespan=makespan),
         lower=one_way_split,
         estimate=estimate,

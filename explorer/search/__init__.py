@@ -36,6 +36,7 @@ from explorer.search.spec import Searcher
 
 __all__ = [
     "FAILED",
+    "FIRST_ERROR",
     "FRONTIER",
     "FRONTIER_OF",
     "GAP",
@@ -63,6 +64,8 @@ REFUSED = "refused"
 """Key of `Progress.details`: candidates that broke pins or bans and were not costed."""
 FAILED = "failed"
 """Key of `Progress.details`: candidates that could not be simulated."""
+FIRST_ERROR = "first_error"
+"""Key of `Progress.details`: why the first of them could not be."""
 
 SEARCHERS: Registry[Searcher] = Registry("searcher", "explorer.search")
 
@@ -153,7 +156,7 @@ def _progress(
 ) -> Progress:
     problem = evaluator.problem
     bound, name = evaluator.lower_bound, evaluator.bound
-    counts = ((REFUSED, evaluator.refused), (FAILED, evaluator.failed))
+    counts = ((REFUSED, evaluator.refused), (FAILED, evaluator.failed), (FIRST_ERROR, evaluator.first_error))
     if bound is None and least is not None:
         bound, name = least, problem.ranks.bound_name
     return Progress(

@@ -158,6 +158,8 @@ class Evaluator:
     """Candidates that break pins or bans even after another cut; they are never costed."""
     failed: int = 0
     """Candidates that could not be simulated."""
+    first_error: str = ""
+    """Why the first of them could not be."""
     miss: Miss | None = None
     """Why the last call of `evaluate` costed nothing; None if it costed something."""
     finder: str = ""
@@ -193,7 +195,9 @@ class Evaluator:
         found = wanted if isinstance(wanted, Miss) else self._cost(*wanted)
         if isinstance(found, Miss):
             self.refused += found.reason == REFUSED
-            self.failed += found.reason == ERROR
+            if found.reason == ERROR:
+                self.failed += 1
+                self.first_error = self.first_error or found.text
             self.miss = found
             return None
         self._keep(found)

@@ -174,8 +174,15 @@ def make_shape(
         replicas=tuple(by_stage[s].replicas for s in range(stages)),
         round_robin=tuple(by_stage[s].round_robin for s in range(stages)),
         training=job.training,
-        **(costs._asdict() if costs else {}),
+        **(costs._asdict() | {"tied": tied_stages(placement.skeleton)} if costs else {}),
     )
+
+
+def tied_stages(skeleton: Skeleton) -> tuple[tuple[int, ...], ...]:
+    """Return the groups of stages that exchange gradients of parameters that all of them hold, ascending."""
+    sections = skeleton.sections
+    groups = ({sections[piece.section].stage for piece in group.pieces} for group in skeleton.holders)
+    return tuple(sorted({tuple(sorted(stages)) for stages in groups if len(stages) > 1}))
 
 
 def stage_edges(skeleton: Skeleton) -> tuple[tuple[int, int], ...]:

@@ -83,7 +83,8 @@ def test_a_search_says_how_many_cannot_be_simulated(run: Run) -> None:
     arguments = ("--schedule", "custom", "--max-evaluations", "2")
     done = run("search", "--model", "vgg16", "--cluster", "dgx-1-v100", *arguments)
     assert done.status == 3
-    assert "in 2 evaluations (2 candidates cannot be simulated)" in done.err
+    assert "in 2 evaluations (2 candidates cannot be simulated; the first: " in done.err
+    assert "the order has 0 lanes (allowed: 8)" in done.err
 
 
 def test_an_interrupted_search_still_prints_its_best(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

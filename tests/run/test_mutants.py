@@ -15,6 +15,7 @@ import torch
 from explorer.base.caching import Hashed
 from explorer.run.cases.build import Prepared
 from explorer.run.judging.compare import GRADIENT_TOLERANCE
+from explorer.run.model import transformer
 from explorer.run.ranks.compute import Compute
 from explorer.run.ranks.lane import RankLanes
 from explorer.run.ranks.sweeps import first_guess
@@ -28,6 +29,8 @@ Patch = pytest.MonkeyPatch
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
+
+TIED = transformer(6, d_model=8, heads=2, ffn=16, seq=4, vocab=16, tied=True, dtype="fp64")
 
 CASES: dict[str, Callable[[], Prepared]] = {
     "pipeline": lambda: real("1f1b", 2, 1),
@@ -44,6 +47,7 @@ CASES: dict[str, Callable[[], Prepared]] = {
     "local": lambda: real("gpipe", 1, 2, updates=(UpdateChoice(rule="local_sgd", options=(("period", 2),)),)),
     "gossip": lambda: real("gpipe", 1, 4, microbatches=2, updates=(UpdateChoice(rule="gossip"),)),
     "predicted": lambda: real("spectrain", 2, 1, optimizer="momentum"),
+    "tied on one rank": lambda: placed("zb_v", 2, model=TIED, optimizer="momentum"),
     "moved": lambda: moved_away(2, steps=2),
     "moved halves": lambda: real("custom", 2, 1, name="moved-halves", options=(("lanes", IN_HALVES),)),
     "fp32": lambda: real("1f1b", 2, 1, model=replace(MODEL, dtype="fp32")),
@@ -155,6 +159,19 @@ def never(run: Compute) -> None:
     run._apply = but_one  # type: ignore[method-assign]
 
 
+def half_of_tied(run: Compute) -> None:
+    """A weight that two stages of a rank share gets the gradient of one of them."""
+    alone = run._alone
+
+    def own_only(piece: Any, span: Any) -> Any:
+        for other in run.pieces:
+            if other != piece:
+                run.sums.pop((other, span), None)
+        return alone(piece, span)
+
+    run._alone = own_only  # type: ignore[method-assign]
+
+
 def no_lag(run: Compute) -> None:
     """Sweeps work on the first guess for ever."""
     boundary = run._boundary
@@ -198,6 +215,7 @@ MUTANTS: list[tuple[Change, tuple[str, ...]]] = [
     (same_slice, ("replicas", "four")),
     (swapped_parameters, ("replicas", "both", "turns", "four", "copies", "local", "gossip")),
     (never, tuple(CASES)),
+    (half_of_tied, ("tied on one rank",)),
     (no_lag, ("sweeps",)),
     (stale, ("moved", "moved halves")),
     (emptied, ("moved", "moved halves")),

@@ -69,6 +69,7 @@ def two_ranks() -> list[Prepared]:
         cases.append(
             real("custom", *where, name=f"split-{name}", microbatches=2, options=SPLIT_BACKWARD, **more)
         )
+    cases += [placed(name, 2, "tied", model=tied) for name in ("zb_v", "hanayo")]
     cases += [moved_away(2), real("custom", 2, 1, name="moved-halves", options=(("lanes", IN_HALVES),))]
     return [*cases, split]
 

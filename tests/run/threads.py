@@ -6,9 +6,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
-from queue import Empty, Queue
 from typing import Any
 
 import torch
@@ -28,18 +26,16 @@ class Post:
     """Where all ranks leave messages, and what they add to collectives."""
 
     def __init__(self, wires: list[Wire]) -> None:
-        self.wires: dict[Wire, Queue[torch.Tensor]] = {wire: Queue() for wire in wires}
+        self.wires: dict[Wire, list[torch.Tensor]] = {wire: [] for wire in wires}
         self.given: dict[tuple[tuple[int, ...], int], list[torch.Tensor]] = defaultdict(list)
         self.changed = threading.Condition()
         self.failed: list[BaseException] = []
 
-    def next(self, wire: Wire) -> torch.Tensor:
-        """Wait for the next message of a wire, as long as no rank has failed."""
-        end = time.monotonic() + PATIENCE_S
-        while time.monotonic() < end and not self.failed:
-            with suppress(Empty):
-                return self.wires[wire].get(timeout=0.1)
-        raise TimeoutError(f"nothing came on {wire}")
+    def wait(self, came: Callable[[], bool], what: str) -> None:
+        """Wait until something has come, as long as no rank has failed; the condition is held."""
+        self.changed.wait_for(lambda: came() or bool(self.failed), PATIENCE_S)
+        if not came():
+            raise TimeoutError(f"{what} never came")
 
 
 @dataclass
@@ -57,16 +53,24 @@ class Threads:
     post: Post
     device: torch.device = CPU
     calls: dict[tuple[int, ...], int] = field(default_factory=lambda: defaultdict(int))
+    received: dict[Wire, int] = field(default_factory=lambda: defaultdict(int))
 
     def send(self, wire: Wire, message: torch.Tensor) -> None:
         """Leave a message."""
-        self.post.wires[wire].put(message.clone())
+        with self.post.changed:
+            self.post.wires[wire].append(message.clone())
+            self.post.changed.notify_all()
 
     def receive(self, wire: Wire, buffer: torch.Tensor) -> Later:
-        """Take the wire's next message when it is waited for."""
+        """Take the message that is next when this is called, whenever it is waited for."""
+        number = self.received[wire]
+        self.received[wire] += 1
 
         def wait() -> None:
-            buffer.copy_(self.post.next(wire))
+            with self.post.changed:
+                messages = self.post.wires[wire]
+                self.post.wait(lambda: len(messages) > number, f"message {number} of {wire}")
+                buffer.copy_(messages[number])
 
         return Later(wait)
 
@@ -83,12 +87,9 @@ class Threads:
 
         def wait() -> None:
             with self.post.changed:
-                self.post.changed.wait_for(
-                    lambda: len(self.post.given[key]) == len(members) or self.post.failed, PATIENCE_S
-                )
-                if len(self.post.given[key]) < len(members):
-                    raise TimeoutError(f"a member of {members} never came")
-                buffer.copy_(torch.stack(self.post.given[key]).sum(dim=0))
+                given = self.post.given[key]
+                self.post.wait(lambda: len(given) == len(members), f"a member of {members}")
+                buffer.copy_(torch.stack(given).sum(dim=0))
 
         return Later(wait)
 

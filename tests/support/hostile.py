@@ -118,8 +118,10 @@ OWN_FILES = {
     "explorer.export._files": "the list of an export: tests/export/test_files.py",
     "explorer.profiling.machine": "what the system says of its processor",
     "explorer.run.launching.launch": "what the ranks of a run write",
+    "explorer.run.launching.leftovers": "what a launcher wrote of itself",
     "explorer.run.worker": "what the launch wrote",
     "widgets.report.document": "bundles of the package",
+    "widgets.run.slicing": "what the process of a slice prints",
 }
 """Modules that read only what the product or the system wrote."""
 

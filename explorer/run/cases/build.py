@@ -4,7 +4,7 @@ replicas.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -105,7 +105,7 @@ def prepare(
     case = RunCase(
         name=name,
         skeleton=placement.skeleton,
-        shape=shape,
+        shape=replace(shape, host_s=()),  # infinite where nothing moves to the host, which no file holds
         order=order,
         kind=REAL if model else DRY,
         seconds=tuple(seconds.tolist()),

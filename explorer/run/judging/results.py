@@ -41,7 +41,13 @@ def exported(resolved: Resolved, *, profile: Cluster | None = None) -> Experimen
     """
     ranks = len(lanes_of(resolved))
     made = make_experiment(
-        resolved, rounds=ROUNDS, engine="likeness", ranks=ranks, baseline="single", profile=profile
+        resolved,
+        rounds=ROUNDS,
+        engine="likeness",
+        ranks=ranks,
+        baseline="single",
+        profile=profile,
+        wide_lanes=False,
     )
     return replace(made, spec=replace(made.spec, plan=plan_mark(resolved)))
 

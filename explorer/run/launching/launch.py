@@ -46,6 +46,8 @@ SETTLE_S = 1.0
 _FAILED = re.compile(
     r"exitcode\s*:\s*(-?\d+)\s*\(pid:\s*(\d+)\)|exitcode: (-?\d+)\) local_rank: (\d+) \(pid: (\d+)\)"
 )
+_NO_MEMORY = re.compile(r"memory allocation|allocate memory|bad_alloc|MemoryError", re.IGNORECASE)
+"""What libraries print that get no memory before Python can say so, as OpenBLAS and C++ do."""
 _ASKED = re.compile(r"Process (\d+) got signal: (\d+)")
 
 logger = logging.getLogger(__name__)
@@ -326,10 +328,13 @@ class RunHandle:
             if match[4]:
                 ranks.setdefault(int(match[4]), int(pid))
         spoke = {*self._done, *self._faults, *(e["rank"] for e in self._seen if e["event"] == "ended")}
-        for rank, pid in sorted({**ranks, **self._pids}.items(), key=lambda pair: pair[1] not in codes):
+        # torchrun ends the others with SIGTERM: a rank of another end was the first
+        found = {**ranks, **self._pids}.items()
+        ends = sorted(found, key=lambda pair: (pair[1] not in codes, codes.get(pair[1]) == -signal.SIGTERM))
+        for rank, pid in ends:
             if rank not in spoke and (pid in codes or not process_start(pid)):
                 full = " (the disk is full)" if disk_is_full(self.folder) else ""
-                said = f" ({_errors(log)[-1]})" if codes.get(pid, 0) > 0 and _errors(log) else ""
+                said = _last_words(log, began=rank in self._pids) if codes.get(pid, 0) > 0 else ""
                 return rank, _how(codes.get(pid)) + (full or said)
         return None
 
@@ -363,6 +368,18 @@ def _errors(text: str) -> list[str]:
     lines = [line.strip() for line in text.splitlines()]
     found = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception)\b", line)]
     return [line for line in found if "ChildFailedError" not in line]
+
+
+def _last_words(log: str, *, began: bool) -> str:
+    """Return what a rank printed of its end, in brackets: the want of memory or its last error.
+
+    One that has printed nothing before it began had no room for its libraries, as far as one can guess.
+    """
+    if lacking := [line.strip() for line in log.splitlines() if _NO_MEMORY.search(line)]:
+        return f" (out of memory: {lacking[-1]})"
+    if _errors(log):
+        return f" ({_errors(log)[-1]})"
+    return "" if began else " without a word (out of memory?)"
 
 
 def _how(code: int | None) -> str:

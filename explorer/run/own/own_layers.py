@@ -80,12 +80,15 @@ class OwnLayers:
         }  # fmt: skip
 
     def _initial(self, name: str) -> torch.Tensor:
-        """Draw a parameter: matrices keep the size of what they multiply, scales are near 1."""
+        """Draw a parameter: kernels keep the size of what they multiply, matrices halve it.
+
+        Scores that are not divided by a root (T5) would else be so large that one rounding decides a softmax.
+        """
         generator = torch.Generator().manual_seed(zlib.crc32(f"{self.model.seed}:{name}".encode()))
         shape = self.shapes[name]
         value = torch.randn(shape, generator=generator, dtype=self.dtype)
         if len(shape) > 1:
-            return value.div_(prod(shape[1:]) ** 0.5)
+            return value.div_(prod(shape[1:]) ** 0.5 * (2 if len(shape) == 2 else 1))
         return value.mul_(0.02).add_(1.0 if name.endswith("weight") else 0.0)
 
     # -- data -------------------------------------------------------------------------------------

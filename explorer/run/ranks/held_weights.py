@@ -7,7 +7,7 @@ equal up to rounding, whatever the microbatches, replicas and order are.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -43,10 +43,6 @@ class HeldWeights:
         self.training = lanes.program.shape.training
         self.pieces = tuple(dict.fromkeys(task.piece for task in self.plans[lane].tasks))
         self.names = {piece: self._names(piece.section) for piece in self.pieces}
-        self.owner: dict[str, Piece] = {}
-        for piece in self.pieces:
-            for name in self.names[piece]:
-                self.owner.setdefault(name, piece)
         self.group_names = self._group_names()
         self.rules = [rule_of(group.update) for group in self.skeleton.holders]
         grouped = [
@@ -55,6 +51,7 @@ class HeldWeights:
             if set(h.pieces) & set(self.pieces)
         ]
         self.grouped = set().union(*grouped)
+        self.owner = self._owners()
         self.reset()
 
     def _open_units(self) -> Units:
@@ -88,6 +85,21 @@ class HeldWeights:
         self.sums: dict[tuple[Piece, Interval], Gradients] = defaultdict(dict)
         self.pending: dict[Piece, list[tuple[int, Interval, Gradients]]] = defaultdict(list)
         self.applied: dict[tuple[str, Interval], torch.Tensor] = {}
+
+    def _owners(self) -> dict[str, Piece]:
+        """Return the piece whose update applies a parameter's gradient: of several on this rank that share
+        what no other rank holds the one that updates last, when all have added theirs.
+        """
+        found: dict[str, Piece] = {}
+        for piece in self.pieces:
+            for name in self.names[piece]:
+                found.setdefault(name, piece)
+        for task in self.plans[self.lane].tasks:
+            if task.op == "U":
+                found.update(
+                    {name: task.piece for name in self.names[task.piece] if name not in self.grouped}
+                )
+        return found
 
     def _names(self, section: int) -> tuple[str, ...]:
         return self.model.parameters_of(self.case.sections[section])
@@ -228,10 +240,12 @@ class HeldWeights:
         return {name: g / samples for name, g in sums.items()}
 
     def _alone(self, piece: Piece, span: Interval) -> Gradients:
-        """Return the gradient sums of parameters that no other rank holds."""
+        """Return the gradient sums of a piece's parameters that no other rank holds."""
         alone: Gradients = {}
-        for other in self._sharing(piece):
-            for name, g in self.sums.pop((other, span), {}).items():
+        for other in self.pieces:
+            sums = self.sums[other, span]
+            for name in [n for n in sums if self.owner[n] == piece and n not in self.grouped]:
+                g = sums.pop(name)
                 alone[name] = alone[name] + g if name in alone else g
         return alone
 
@@ -248,11 +262,6 @@ class HeldWeights:
             if gradient is not None:
                 made[name] = gradient
         self._apply(covered, made)
-
-    def _sharing(self, piece: Piece) -> Iterable[Piece]:
-        """Yield this piece, and those on this rank that share a parameter it owns."""
-        own = {name for name in self.names[piece] if self.owner[name] == piece and name not in self.grouped}
-        return [other for other in self.pieces if other == piece or own & set(self.names[other])]
 
     def _new_version(self, piece: Piece) -> None:
         """Make the weights that this update may write: the same ones, or copies if older ones are still

@@ -43,12 +43,18 @@ def configured(folder: Path, name: str, dtype: str = "fp64") -> OwnSource:
 
 
 def case(
-    own: OwnSource, stages: tuple[Stage, ...], schedule: str, *, batch: int = 8, **fields: Any
+    own: OwnSource,
+    stages: tuple[Stage, ...],
+    schedule: str,
+    *,
+    batch: int = 8,
+    optimizer: str = "sgd",
+    **fields: Any,
 ) -> Prepared:
     """A case of a strategy over own layers."""
     options = fields.pop("options", ())
     strategy = JobStrategy(stages=stages, schedule=schedule, job="j", options=options)
-    job = Job(name="j", graph="g", global_batch=batch, optimizer="sgd", precision="fp32")
+    job = Job(name="j", graph="g", global_batch=batch, optimizer=optimizer, precision="fp32")
     return prepare(
         "own", own.graph, CLUSTER, job, strategy, steps=2, model=own.model, check=True, learning_rate=0.01,
         **fields,

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from explorer.run.own.own_source import OwnSource
+from explorer.schedules import SCHEDULES
 from tests.run.own.own_cases import FACTORIES, GPT, LLAMA, case, configured, cut, source
-from tests.run.programs import placed_stages
+from tests.run.programs import EVERY, placed_stages
 from tests.run.threads import on_threads, worst
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -27,11 +28,16 @@ def test_gpt_with_tied_weights(gpt: OwnSource, pipeline: int, replicas: int) -> 
     assert sum(record["numerics"]["compared"] for record in records) >= 2 * len(gpt.graph.parameters)
 
 
-@pytest.mark.parametrize("schedule", ["zb_h1", "gpipe_2bp", "interleaved_1f1b", "pipedream", "chimera"])
-def test_orders_of_every_sort(gpt: OwnSource, schedule: str) -> None:
+@pytest.mark.parametrize("schedule", EVERY)
+@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_every_schedule(gpt: OwnSource, schedule: str, ranks: int) -> None:
+    """Literal orders and swarms apart, which have no placement of their own."""
     names = [layer.name for layer in gpt.graph.layers]
-    prepared = case(gpt, placed_stages(schedule, 2, names, size=2), schedule)
-    assert worst(on_threads(prepared)) <= EXACT
+    size = 1 if SCHEDULES.get(schedule).unmet_even(ranks, 4) else 2
+    prepared = case(gpt, placed_stages(schedule, ranks, names, size=size), schedule, optimizer="momentum")
+    records = on_threads(prepared)
+    assert worst(records) <= EXACT
+    assert all(record["left"] == 0 and record["numerics"]["compared"] for record in records)
 
 
 def test_a_module_with_a_skip_connection() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +19,7 @@ from explorer.run.cases.likeness import SMALL
 from explorer.run.judging.calibrate import uncalibrated
 from explorer.run.own.own_model import OwnModel
 from explorer.run.own.own_scale import FEWEST_TOKENS, own_scaled
-from explorer.run.spec import from_data, to_data
+from explorer.run.spec import from_data, read_spec, to_data, write_spec
 from explorer.simulation.check import check_job
 from explorer.strategies.uniform import uniform
 from explorer.strategy import Slice
@@ -182,6 +183,15 @@ def test_a_launch_of_own_layers_is_plain_data(stack: Resolved) -> None:
     assert own.calibration is not None
     assert isinstance(own.calibration.model, OwnModel)
     assert from_data(to_data(own)) == own
+
+
+@pytest.mark.parametrize("engine", ["layers", "likeness"])
+def test_orders_made_from_times_can_be_written(engine: str, tmp_path: Path) -> None:
+    """Nothing moves to the host here, which takes infinitely long in the shape that they are made from."""
+    timed = plan(STACK, stages=2, microbatches=4, schedule="zb_h1")
+    spec = make_experiment(timed, engine=engine, ranks=2, rounds=1).spec
+    write_spec(spec, tmp_path / "spec.json")
+    assert read_spec(tmp_path / "spec.json") == spec
 
 
 @pytest.mark.slow

@@ -27,10 +27,10 @@ def test_gradients_and_weights_equal_one_process(results: Results) -> None:
     cases = {item.name: item for item in CASES}
     for found in (item for rank in results for item in rank):
         case, errors = cases[found["name"]], found["numerics"]
-        limit = 1e-10 if case.dtype == "fp64" else 1e-5
-        assert errors["gradient"] < limit, found
+        exact = case.dtype == "fp64"
+        assert errors["gradient"] < (1e-13 if exact else 1e-5), found
         # adam divides rounding by rounding where a gradient is 0 but for it
-        assert errors["weight"] < (1e-8 if case.optimizer == "adam" else limit), found
+        assert errors["weight"] < (1e-8 if case.optimizer == "adam" else 1e-14 if exact else 1e-5), found
         assert errors["compared"] > 0
         assert found["moved"] > 1e-4
         assert found["left"] == 0
