@@ -41,6 +41,8 @@ FEWEST_TOKENS = 16
 """Tokens of a sample below which none are taken away."""
 COPIES = 14
 """Copies of all weights that ranks and the comparison with one process hold at a time, per rank."""
+MOST_MEMORY = 0.6
+"""Most of the free memory that own layers may take: others work on the machine too."""
 _OWN = UnitSize(samples=1)
 
 
@@ -149,7 +151,7 @@ def _short_enough(
     )
     stay = {f"{path}.{n}": n in kept for path, count, kept in keep for n in range(count)}
     elements = parameter_elements(graph, stay)
-    if (needed := 4 * COPIES * like.ranks * elements) > 0.9 * free:
+    if (needed := 4 * COPIES * like.ranks * elements) > MOST_MEMORY * free:
         raise InputError(
             f"its own layers need {needed / 2**30:.1f} GiB on {like.ranks} ranks, however few blocks run",
             key="ranks", found=f"{like.ranks} ranks, {free / 2**30:.1f} GiB free",

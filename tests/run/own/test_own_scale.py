@@ -77,7 +77,7 @@ def test_blocks_go_in_equal_shares_and_stand_in_the_table(stack: Resolved) -> No
 
 
 def test_blocks_go_where_memory_is_short(stack: Resolved, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("explorer.run.own.own_scale._free_bytes", lambda: 2e5)
+    monkeypatch.setattr("explorer.run.own.own_scale._free_bytes", lambda: 2.5e5)
     scaled, _ = own_scaled(stack, ranks=2)
     assert isinstance(scaled.model, OwnModel)
     assert scaled.model.keep == (("blocks", 12, (0, 3, 6, 9)),)
