@@ -16,8 +16,9 @@ import psutil
 import pytest
 
 from explorer.base.errors import RunError
+from explorer.run import worker
 from explorer.run.launching.guard import describe
-from explorer.run.launching.launch import RunHandle, start
+from explorer.run.launching.launch import RunHandle, environment, start
 from explorer.run.launching.leftovers import LAUNCHER, UNSIGNED_S, new_folder, sweep
 from explorer.run.spec import Fault, RunSpec
 from tests.run.programs import dry
@@ -183,3 +184,8 @@ def test_the_next_run_removes_what_a_killed_launcher_left(
     kept = {mine.name, elsewhere.name, unsigned.name, "explorer-run-link", "unrelated"}
     assert {path.name for path in tmp_path.iterdir()} == kept
     assert sweep(tmp_path / "missing") == []
+
+
+def test_ranks_find_this_package_first() -> None:
+    first = Path(environment()["PYTHONPATH"].partition(os.pathsep)[0])
+    assert first / "explorer" / "run" / "worker.py" == Path(worker.__file__)

@@ -96,7 +96,7 @@ def environment() -> dict[str, str]:
     importable.
     """
     extra = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-    folder = str(Path(__file__).parents[2])
+    folder = str(Path(__file__).parents[3])
     known = os.environ.get("PYTHONPATH")
     extra["PYTHONPATH"] = folder if not known else os.pathsep.join((folder, known))
     extra["TORCHELASTIC_ERROR_FILE"] = ""
