@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tempfile
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,28 @@ CONFIGS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """Hugging Face configurations, small."""
 
+WIDE: dict[str, tuple[str, dict[str, str], int | None]] = {
+    "gpt2-small": ("gpt", {"layers": "2", "embed": "768", "heads": "12", "vocab": "50257"}, 16),
+    "llama": (
+        "llama",
+        {"layers": "4", "embed": "512", "heads": "8", "kv_heads": "4", "ffn": "1376", "vocab": "8000"},
+        16,
+    ),
+    "resnet50": ("resnet50", {}, None),
+    "skip": ("benchmarks.user_modules:skip", {}, None),
+}
+"""Models at the widths of their own: reference, settings and tokens."""
+WIDE_CONFIGS: dict[str, dict[str, Any]] = {
+    "t5": {"model_type": "t5", "d_model": 512, "d_ff": 2048, "num_layers": 2, "num_heads": 8, "d_kv": 64,
+           "vocab_size": 8000},
+    "mixtral": {"model_type": "mixtral", "num_hidden_layers": 2, "hidden_size": 384, "intermediate_size": 768,
+                "num_attention_heads": 6, "num_key_value_heads": 2, "vocab_size": 8000,
+                "num_local_experts": 4},
+}  # fmt: skip
+"""The same, as Hugging Face configurations."""
+_FOLDER = tempfile.TemporaryDirectory()
+"""Where they lie as long as this process lives: ranks read them again."""
+
 
 def source(
     reference: str, settings: dict[str, str] | None = None, tokens: int | None = None, dtype: str = "fp64"
@@ -35,11 +59,23 @@ def source(
     return own_source(reference, settings=settings, sequence_length=tokens, dtype=dtype)
 
 
-def configured(folder: Path, name: str, dtype: str = "fp64") -> OwnSource:
-    """A model of a Hugging Face configuration."""
-    file = folder / f"{name}.json"
-    file.write_text(json.dumps(CONFIGS[name]))
-    return source(f"hf:{file}", tokens=8, dtype=dtype)
+def configured(name: str, dtype: str = "fp64") -> OwnSource:
+    """A small model of a Hugging Face configuration."""
+    return source(_configuration(name, CONFIGS[name]), tokens=8, dtype=dtype)
+
+
+def _configuration(name: str, config: dict[str, Any]) -> str:
+    file = Path(_FOLDER.name) / f"{name}-{config['vocab_size']}.json"
+    file.write_text(json.dumps(config))
+    return f"hf:{file}"
+
+
+@lru_cache(maxsize=1)
+def full_width(name: str, dtype: str) -> OwnSource:
+    """A model at its own widths; tests of one follow each other."""
+    if name in WIDE:
+        return source(*WIDE[name], dtype)
+    return source(_configuration(name, WIDE_CONFIGS[name]), tokens=16, dtype=dtype)
 
 
 def case(
@@ -54,7 +90,7 @@ def case(
     """A case of a strategy over own layers."""
     options = fields.pop("options", ())
     strategy = JobStrategy(stages=stages, schedule=schedule, job="j", options=options)
-    job = Job(name="j", graph="g", global_batch=batch, optimizer=optimizer, precision="fp32")
+    job = Job(name="j", graph="g", global_batch=batch, optimizer=optimizer, precision=own.model.dtype)
     return prepare(
         "own", own.graph, CLUSTER, job, strategy, steps=2, model=own.model, check=True, learning_rate=0.01,
         **fields,

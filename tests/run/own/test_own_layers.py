@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from explorer.run.own.own_source import OwnSource
@@ -62,9 +60,7 @@ def test_llama() -> None:
     [("t5", "fp64", EXACT), ("mixtral", "fp32", SINGLE)],
 )
 @pytest.mark.parametrize(("pipeline", "replicas"), [(2, 1), (4, 1), (1, 2), (2, 2)])
-def test_models_of_transformers(
-    tmp_path: Path, name: str, dtype: str, bound: float, pipeline: int, replicas: int
-) -> None:
-    own = configured(tmp_path, name, dtype)
+def test_models_of_transformers(name: str, dtype: str, bound: float, pipeline: int, replicas: int) -> None:
+    own = configured(name, dtype)
     records = on_threads(case(own, cut(own, pipeline, replicas, size=2), "1f1b", batch=4))
     assert worst(records) <= bound
