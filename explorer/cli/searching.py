@@ -58,8 +58,9 @@ def add_commands(commands: Any) -> None:
         "--max-evaluations", type=int, default=0, metavar="N", help="stop after so many; deterministic"
     )
     parser.add_argument(
-        "--jobs", type=int, default=1, metavar="N", help="processes that cost strategies; finds the same"
-    )
+        "--jobs", type=int, default=1, metavar="N",
+        help="processes that search; finds the same if evaluations end the search",
+    )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--option", action="append", default=[], metavar="K=V", help="option of the searcher")
     parser.add_argument(

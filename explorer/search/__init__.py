@@ -18,7 +18,7 @@ from typing import Any
 from explorer.base.errors import InputError
 from explorer.base.pacing import NotYet, paced
 from explorer.base.registry import Registry
-from explorer.search._jobs import MOST_PROCESSES, jobs_of
+from explorer.search._jobs import MOST_PROCESSES, check_processes, jobs_of
 from explorer.search._outcomes import objective_value
 from explorer.search.evaluator import (
     FRONTIER_OF,
@@ -95,9 +95,9 @@ def search(
         options: its options.
         budget_s: seconds after which to stop; None for no limit.
         max_evaluations: evaluations after which to stop; 0 for no limit.
-        jobs: processes of this machine that cost strategies, this one included.
+        jobs: processes of this machine that search, this one included.
         executor: any executor whose processes cost strategies instead; the caller shuts it down. Neither
-            changes what is found by how many evaluations.
+            changes what is found by how many evaluations, if these end the search.
         clock: returns the seconds from some moment on.
 
     Raises:
@@ -117,11 +117,13 @@ def search(
     least = problem.lower_bound()
     began = clock()
     logger.info("%s begins: %s within %s s", searcher, problem.objective, budget_s)
-    with jobs_of(problem, jobs, executor) as ahead:
+    shares = entry.shares and not max_evaluations and executor is None and problem.cluster is not None
+    check_processes(jobs, executor)
+    with jobs_of(problem, 1 if shares else jobs, executor) as ahead:
         timed = budget_s is not None and not max_evaluations and ahead is None
         evaluator = Evaluator(
             problem=problem, max_evaluations=max_evaluations, jobs=ahead,
-            meter=time.thread_time if timed else None,
+            meter=time.thread_time if timed else None, processes=jobs if shares else 1,
         )  # fmt: skip
         last = _progress(searcher, evaluator, least, clock() - began, None)
         may_end = problem.start is None or problem.cluster is None  # else once the start is costed

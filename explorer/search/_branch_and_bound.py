@@ -22,6 +22,7 @@ from explorer.search._groups import Family, Point, points_of
 from explorer.search._open_blocks import OpenBlocks
 from explorer.search._open_layouts import OpenLayouts
 from explorer.search._open_points import OpenPoints
+from explorer.search._shares import WHOLE, Elsewhere, Nowhere, Share, StillOpen, joined
 from explorer.search._standing import Standing
 from explorer.search._uneven_stages import UnevenStages
 from explorer.search.evaluator import EXHAUSTED, FRONTIER_OF, GAP, Candidate, Evaluator
@@ -57,12 +58,17 @@ class BranchAndBound:
     Args:
         problem: the search problem.
         evaluator: judge of the points, which holds the best so far.
+        share: share of the space that is searched.
+        elsewhere: the other shares, for which its bound holds as well.
     """
 
-    def __init__(self, problem: Problem, evaluator: Evaluator) -> None:
+    def __init__(
+        self, problem: Problem, evaluator: Evaluator, share: Share = WHOLE, elsewhere: Elsewhere | None = None
+    ) -> None:
         self.problem, self.evaluator = problem, evaluator
+        self.elsewhere: Elsewhere = elsewhere or Nowhere()
         self.standing = Standing(problem, evaluator)
-        self.layouts = OpenLayouts(self.standing)
+        self.layouts = OpenLayouts(self.standing, share)
         self.blocks = OpenBlocks(self.standing)
         self.points = OpenPoints(self.standing)
         self._uneven, self._cut = UnevenStages(problem), set[Family]()
@@ -80,27 +86,31 @@ class BranchAndBound:
     def lower_bound(self) -> float:
         """Return what no strategy of the space is better than."""
         standing = self.standing
+        return max(standing.floor, min(standing.best, self.open_bound, self.elsewhere.open_bound))
+
+    @property
+    def open_bound(self) -> float:
+        """The least bound of what is not yet tried of its share; infinite if nothing is open."""
         nodes = (self.layouts.bounds, self.blocks.bounds, self.points.bounds)
-        least = min(standing.best, standing.lost, *(bounds.least[0] for bounds in nodes))
-        return max(standing.floor, min(least, self.layouts.least_unseen))
+        return min(self.standing.lost, self.layouts.least_unseen, *(bounds.least[0] for bounds in nodes))
 
     def claim(self) -> None:
         """Set what is proven so far."""
         self.evaluator.lower_bound, self.evaluator.bound, self.evaluator.optimal = None, "", False
         best, bound = self.evaluator.best, self.lower_bound
         if self.problem.keeps_frontier:
-            whole = self.done and math.isinf(self.standing.lost)
+            whole = self.done and math.isinf(self.standing.lost) and self.elsewhere.still_open().done
             self.evaluator.details[FRONTIER_OF] = BOUND if whole else NOT_PROVEN
         elif math.isfinite(bound):
             self.evaluator.lower_bound, self.evaluator.bound = bound, BOUND
             if best is not None and self._told != self.evaluator.evaluations:
                 self._told = self.evaluator.evaluations
                 self.evaluator.details[GAP] = self._gap(best.value)
-            elif self.done:
+            elif self.done and math.isinf(self.elsewhere.open_bound):
                 self.evaluator.details[GAP] = {}
 
-    def _gap(self, best: float) -> dict[str, float]:
-        """Return by what the best is above its bound: by kind of open node what is due to it."""
+    def still_open(self) -> StillOpen:
+        """Return what is not yet tried of its share."""
         least = {
             "could not be looked at": self.standing.lost,
             "layouts not yet looked at": self.layouts.least_unseen,
@@ -111,6 +121,11 @@ class BranchAndBound:
             fits = "" if point.seems_to_fit else " that may not fit"
             words = f"{point.block.schedule.name}{fits}, not simulated"
             least[words] = min(least.get(words, math.inf), bound)
+        return StillOpen(least=least, done=self.done and math.isinf(self.standing.lost))
+
+    def _gap(self, best: float) -> dict[str, float]:
+        """Return by what the best is above its bound: by kind of open node what is due to it."""
+        least = joined([self.still_open(), self.elsewhere.still_open()]).least
         found: dict[str, float] = {}
         reached, floor = best, self.standing.floor
         for words, bound in sorted(least.items(), key=itemgetter(1), reverse=True):

@@ -9,6 +9,7 @@ from explorer.base.errors import ExplorerError
 from explorer.schedules.spec import Schedule
 from explorer.search._blocks import Before, layouts_of, schedules_of
 from explorer.search._devices import DeviceOrder
+from explorer.search._shares import WHOLE, Share
 from explorer.search.problem import Problem
 from explorer.strategies.degrees import Degrees
 
@@ -96,15 +97,18 @@ class ClosedBlocks:
         return bool(left)
 
 
-def closed_blocks(problem: Problem) -> list[Closed]:
-    """Return every block of the space, the most promising first."""
+def closed_blocks(problem: Problem, share: Share = WHOLE) -> list[Closed]:
+    """Return every block of a share of the space, the most promising first."""
     orders = problem.orders()
     schedules = schedules_of(problem)
     found = []
     for number, order in enumerate(orders):
         before = tuple((len(other), _common(order, other)) for other in orders[:number])
         for rank, layout in enumerate(layouts_of(problem, order)):
+            plain, name = layout.context == layout.expert == 1, repr(layout)
             for place, schedule in enumerate(schedules):
+                if not share.holds(name + schedule.name * plain):
+                    continue
                 late = (place > 1) + (layout.context > 1) + (layout.expert > 1)
                 found.append(Closed(late, number, place, rank, order, layout, schedule, before))
     return sorted(found, key=lambda item: item[:4])

@@ -24,7 +24,7 @@ from concurrent.futures import CancelledError, Executor, Future, InvalidStateErr
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from explorer.base import compiling
 from explorer.base.checkpoints import checkpoint
@@ -68,7 +68,7 @@ class Refusal(NamedTuple):
     """The reason."""
 
 
-class _Cancellable(Future[Outcome | Refusal | str]):
+class Cancellable(Future[Any]):
     """Future of a process pool that may be cancelled although its processes die.
 
     Before Python 3.12.1 the pool's thread then ends with `InvalidStateError`, and others wait for ever.
@@ -78,6 +78,11 @@ class _Cancellable(Future[Outcome | Refusal | str]):
         """Set the exception, unless the future was cancelled."""
         with suppress(InvalidStateError):
             super().set_exception(exception)
+
+
+def cancellable(job: Future[Any]) -> None:
+    """Make a future of a process pool one that may be cancelled although its processes die."""
+    job.__class__ = Cancellable
 
 
 class Asked(NamedTuple):
@@ -226,7 +231,7 @@ class Jobs:
     def _submit(self, strategy: Strategy, asked: Asked | None) -> Future[Outcome | Refusal | str]:
         job = self._executor.submit(judge, self._key, strategy, asked)
         if self.helps:
-            job.__class__ = _Cancellable
+            cancellable(job)
         return job
 
     def _help(self) -> bool:
@@ -300,9 +305,8 @@ def _outcome(problem: Problem, strategy: Strategy) -> Outcome | Refusal:
     return outcome_of(problem, report)
 
 
-@contextmanager
-def jobs_of(problem: Problem, processes: int, executor: Executor | None) -> Iterator[Jobs | None]:
-    """Open the jobs of a search: on an executor, on so many processes here (this one included), or none.
+def check_processes(processes: int, executor: Executor | None) -> None:
+    """Refuse what cannot be.
 
     Raises:
         InputError: there are too few or too many processes, or an executor and processes.
@@ -312,6 +316,11 @@ def jobs_of(problem: Problem, processes: int, executor: Executor | None) -> Iter
             f"{processes} processes" + (" and an executor" if executor is not None else ""), key="jobs",
             found=processes, allowed=f"1 to {MOST_PROCESSES}; 1 beside an executor",
         )  # fmt: skip
+
+
+@contextmanager
+def jobs_of(problem: Problem, processes: int, executor: Executor | None) -> Iterator[Jobs | None]:
+    """Open the jobs of a search: on an executor, on so many processes here (this one included), or none."""
     if problem.cluster is None or (executor is None and processes == 1):
         yield None
         return
@@ -323,10 +332,14 @@ def jobs_of(problem: Problem, processes: int, executor: Executor | None) -> Iter
 
 
 def _begin(key: str, asked: Asked) -> None:
-    """Prepare a process that does nothing else than to cost strategies: the one that made it is interrupted,
-    not this one, and this one ends with it.
-    """
     _problems(key).append(_problem(asked))
+    prepare_process()
+
+
+def prepare_process() -> None:
+    """Prepare a process that does nothing else than to search: the one that made it is interrupted, not this
+    one, and this one ends with it.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     compiling.expect(compiling.IMPORT_ROUNDS)
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -12,6 +12,7 @@ from explorer.search._devices import DeviceOrder
 from explorer.search._frames import Frames
 from explorer.search._layout_costs import LayoutCosts
 from explorer.search._open_bounds import OpenBounds
+from explorer.search._shares import WHOLE, Share
 from explorer.search._standing import Standing
 from explorer.tables import Estimator, StageTable
 
@@ -21,11 +22,12 @@ class OpenLayouts:
 
     Args:
         standing: where the search stands.
+        share: share of the space that is searched.
     """
 
-    def __init__(self, standing: Standing) -> None:
+    def __init__(self, standing: Standing, share: Share = WHOLE) -> None:
         self.standing, self.problem = standing, standing.problem
-        self.closed = ClosedBlocks(closed_blocks(self.problem))
+        self.closed = ClosedBlocks(closed_blocks(self.problem, share))
         """Blocks not yet made."""
         self.bounds = OpenBounds()
         """Bounds of layouts looked at, as long as some of their blocks are not made."""

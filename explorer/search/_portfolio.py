@@ -13,6 +13,10 @@ from dataclasses import dataclass
 from explorer.base.errors import ExplorerError
 from explorer.search.evaluator import Candidate, Evaluator
 
+BRANCHES = "branch and bound"
+"""Name of the part that has what the others leave."""
+BUNCH = 8
+"""Steps of the branch and bound in one turn, where seconds count: many take less than to ask for one."""
 THINKING, THINKING_S = 0.004, 0.0002
 """Simulations, or seconds, that a step counts as at least: seconds are about what it takes to ask for one."""
 AHEAD, AHEAD_S = 2.0, 0.2
@@ -75,3 +79,13 @@ def _next(parts: list[Part], ahead: float) -> Part | None:
         return most_behind
     shared = sum(part.used for part in parts) - ahead
     return first if most_behind is None or most_behind.used >= most_behind.share * shared else most_behind
+
+
+def bunched(steps: Iterator[Candidate | None]) -> Iterator[Candidate | None]:
+    """Yield every candidate, but of the steps that found none only every so many."""
+    waited = 0
+    for found in steps:
+        waited += 1
+        if found is not None or waited == BUNCH:
+            waited = 0
+            yield found

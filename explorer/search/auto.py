@@ -13,30 +13,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import Any
 
 from explorer.base.errors import ExplorerError
 from explorer.base.registry import Option
 from explorer.search import SEARCHERS, Searcher, Space
 from explorer.search._branch_and_bound import BranchAndBound
-from explorer.search._portfolio import Part, take_turns
+from explorer.search._other_searchers import NAME, other_parts
+from explorer.search._portfolio import BRANCHES, Part, bunched, take_turns
+from explorer.search._shares import WHOLE
+from explorer.search._sharing import sharing_of
 from explorer.search._thrift import thriftier
 from explorer.search.evaluator import Candidate, Evaluator
-from explorer.search.exhaustive import divisors
 from explorer.search.first_plans import first_plans
 from explorer.search.local import descend
-from explorer.search.problem import ANY, Problem
-from explorer.strategies.cuts import units
+from explorer.search.problem import Problem
 from explorer.strategies.moves import move_boundary
 from explorer.strategy import Strategy
 
-NAME, RULE, BRANCHES, MOVES = "auto", "rule of thumb", "branch and bound", "small changes"
-SHARE, MOVES_SHARE = 0.1, 0.1
-"""Shares of every other searcher, and of small changes; the branch and bound has the rest."""
-BUNCH = 8
-"""Steps of the branch and bound in one turn, where seconds count: many take less than to ask for one."""
-MOST_TASKS = 20_000
-"""Microbatches times stages of the largest even plan: some hundreds of milliseconds of simulation."""
+RULE, MOVES = "rule of thumb", "small changes"
+MOVES_SHARE = 0.1
+"""Share of small changes; the branch and bound has what all others leave."""
 
 
 @SEARCHERS.add(
@@ -54,6 +50,7 @@ MOST_TASKS = 20_000
         space=Space(words="even strategies, then small changes"),
         stochastic=True,
         starts=True,
+        shares=True,
     )
 )
 def auto(problem: Problem, evaluator: Evaluator, *, patience: int) -> Iterator[Candidate | None]:
@@ -62,19 +59,19 @@ def auto(problem: Problem, evaluator: Evaluator, *, patience: int) -> Iterator[C
     Raises:
         InputError: there is no cluster, or patience is below 1.
     """
-    evaluator.finder = RULE
-    yield from first_plans(problem, evaluator)
-    search = BranchAndBound(problem, evaluator)
-    if problem.rules and evaluator.best is not None:
-        yield from islice(descend(problem, evaluator, evaluator.best), patience)
-    branches = search.run() if evaluator.meter is None else _bunched(search.run())
-    parts = [Part(name=BRANCHES, steps=branches)]
-    parts += [
-        Part(name=item.name, steps=_steps(problem, evaluator, item), share=SHARE)
-        for item in SEARCHERS
-        if item.name != NAME
-    ]
-    yield from take_turns(evaluator, [*parts, _moves(problem, evaluator, parts)], search.claim)
+    with sharing_of(problem, evaluator.processes) as sharing:
+        evaluator.finder = RULE
+        yield from first_plans(problem, evaluator)
+        share = WHOLE if sharing is None else sharing.share
+        search = BranchAndBound(problem, evaluator, share, sharing)
+        if problem.rules and evaluator.best is not None:
+            yield from islice(descend(problem, evaluator, evaluator.best), patience)
+        branches = search.run() if evaluator.meter is None else bunched(search.run())
+        parts = [Part(name=BRANCHES, steps=branches), *other_parts(problem, evaluator, share)]
+        parts.append(_moves(problem, evaluator, parts))
+        if sharing is not None:
+            parts.append(sharing.part(evaluator, search, parts))
+        yield from take_turns(evaluator, parts, search.claim)
     if evaluator.best is None and evaluator.closest is not None:
         for strategy, label in thriftier(problem, evaluator.closest):
             yield evaluator.evaluate(strategy, label)
@@ -82,44 +79,12 @@ def auto(problem: Problem, evaluator: Evaluator, *, patience: int) -> Iterator[C
     yield None
 
 
-def _bunched(steps: Iterator[Candidate | None]) -> Iterator[Candidate | None]:
-    """Yield every candidate, but of the steps that found none only every so many."""
-    waited = 0
-    for found in steps:
-        waited += 1
-        if found is not None or waited == BUNCH:
-            waited = 0
-            yield found
-
-
-def _steps(problem: Problem, evaluator: Evaluator, searcher: Searcher) -> Iterator[Candidate | None]:
-    """Run a registered searcher with its defaults; one that plans for a microbatch size with several.
-
-    One that takes any size, and a stage for every device, has one that leaves it `MOST_TASKS` at most.
-    """
-    names = {option.name for option in searcher.options}
-    chosen: list[dict[str, Any]] = [{}]
-    if {"stages", "microbatch_size"} <= names:
-        most = min(problem.device_count, len(units(problem.graph)))
-        replicas = problem.device_count // most
-        sizes = divisors(max(1, problem.job.global_batch // replicas))
-        few = [size for size in sizes if most * problem.job.global_batch <= MOST_TASKS * size]
-        chosen = [{"microbatch_size": (few or sizes[-1:])[0]}]
-    if "asynchronous" in names:
-        share = max(1, problem.job.global_batch // problem.device_count)
-        sizes = sorted({max(1, share // 2), share, 2 * share, 32}, reverse=True)
-        weights = {"asynchronous": problem.weights == ANY}
-        chosen = [weights | {"microbatch_size": size} for size in sizes]
-    for options in chosen:
-        yield from searcher.function(problem, evaluator, **searcher.read_options(options))
-
-
-def _moves(problem: Problem, evaluator: Evaluator, others: list[Part]) -> Part:
+def _moves(problem: Problem, evaluator: Evaluator, parts: list[Part]) -> Part:
     """Return the part that improves the best by small changes, anew whenever another part finds a better."""
     tried: Candidate | None = None
 
     def ready() -> bool:
-        return evaluator.best is not tried or all(other.ended for other in others)
+        return evaluator.best is not tried or all(part.ended for part in parts if part.name != MOVES)
 
     def steps() -> Iterator[Candidate | None]:
         nonlocal tried

@@ -144,6 +144,8 @@ class Evaluator:
     max_evaluations: int = 0
     jobs: Jobs | None = None
     """Processes that cost strategies ahead; None if this one does all."""
+    processes: int = 1
+    """Processes that may each search a share of the space, this one included."""
     meter: Callable[[], float] | None = None
     """Returns the seconds that the search has worked, where these end it; None where evaluations do."""
     best: Candidate | None = None
@@ -200,7 +202,7 @@ class Evaluator:
                 self.first_error = self.first_error or found.text
             self.miss = found
             return None
-        self._keep(found)
+        self.keep(found)
         return found
 
     def evaluate_all(
@@ -290,7 +292,8 @@ class Evaluator:
             strategy=strategy, outcome=outcome, report_of=report_of, label=label, finder=self.finder
         )
 
-    def _keep(self, found: Candidate) -> None:
+    def keep(self, found: Candidate) -> None:
+        """Keep a candidate that is better than others, whoever costed it."""
         if not math.isfinite(found.value):
             if self.closest is None or found.rank < self.closest.rank:
                 self.closest = found

@@ -30,5 +30,7 @@ class Searcher(Spec):
     """Whether it continues from the start of the problem."""
     rigid: bool = False
     """Whether it proposes a few strategies by a rule, none of which may respect the pins and bans."""
+    shares: bool = False
+    """Whether it shares its space out to other processes itself, unless evaluations end the search."""
     objectives: tuple[str, ...] = ()
     """Names of the objectives it serves; () for all."""

@@ -15,7 +15,7 @@ from explorer.base.errors import InputError
 from explorer.graph import LayerGraph
 from explorer.search import SEARCHERS, Candidate, Evaluator, Problem, search
 from explorer.search import _jobs as jobs_module
-from explorer.search._jobs import Jobs, _Cancellable, jobs_of
+from explorer.search._jobs import Cancellable, Jobs, jobs_of
 from explorer.search._outcomes import outcome_of
 from explorer.search.evaluator import FAILURE
 from explorer.strategy import Strategy
@@ -240,7 +240,7 @@ def test_a_cluster_of_dask(problem: Problem) -> None:
 
 
 def test_a_process_may_die_after_its_work_was_cancelled() -> None:
-    job = _Cancellable()
+    job = Cancellable()
     job.cancel()
     job.set_exception(RuntimeError("the process died"))  # what the pool does to all that wait
     assert job.cancelled()
@@ -257,7 +257,7 @@ def test_a_process_of_ones_own_that_does_not_answer_is_not_waited_for(
         assert jobs is not None
 
         def begun(_strategy: Strategy, _asked: Any) -> Future[Any]:
-            job = _Cancellable()
+            job = Cancellable()
             job.set_running_or_notify_cancel()
             return job
 

@@ -70,7 +70,7 @@ def fields(now: Point | None, settings: Settings, budget_s: float) -> dict[str, 
          "options": [{"value": name, "label": name} for name in WEIGHTS],
          "title": "Whether gradients may be of older weights than those they change"},
         {"key": "search_jobs", "label": "Processes", "kind": "text", "value": str(settings.jobs),
-         "width_px": 64, "title": f"That cost strategies at once, on {os.cpu_count()} cores; finds the same"},
+         "width_px": 64, "title": f"That search at once, on {os.cpu_count()} cores"},
     ]  # fmt: skip
     return {row["key"]: row for row in rows}
 
