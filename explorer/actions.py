@@ -393,6 +393,8 @@ class Order:
     """Extra dependencies."""
     blocking: bool = False
     """Whether a transfer occupies both its ends: see `explorer.tasks.blocking_transfers`."""
+    paired: bool = False
+    """Whether a forward and a backward right behind it share an exchange before and after, if `blocking`."""
     assignments: tuple[Assignment, ...] = ()
     """Which replica works on what, in the order in which it is decided; () leaves it to the rules of the
     stages (split every microbatch, or take them in turn).

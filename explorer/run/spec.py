@@ -268,6 +268,7 @@ def _case_data(case: RunCase) -> dict[str, Any]:
         "lag": order.lag,
         "edges": [[str(edge.before), str(edge.after)] for edge in order.edges],
         "blocking": order.blocking,
+        "paired": order.paired,
         "options": dict(order.options),
     }
     data["shape"] = {item.name: getattr(shape, item.name) for item in fields(shape)}
@@ -292,6 +293,7 @@ def _case(data: Mapping[str, Any]) -> RunCase:
         lag=tuple(order["lag"]),
         edges=tuple(Edge(parse_action(before), parse_action(after)) for before, after in order["edges"]),
         blocking=order["blocking"],
+        paired=order["paired"],
         options=order["options"],
     )
     shape["lanes"] = tuple(tuple(Place(*place) for place in lane) for lane in shape["lanes"])

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from explorer.actions import BACKWARD, FORWARD, OP_CODE, Actions, IntArray, Order, Place, Shape
+from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES, ClosedForm, Needs, Pipeline, Schedule
 from explorer.schedules._common import each_step, numbers_of, turns, updates
-from explorer.schedules._in_flight import in_rounds
+from explorer.schedules._in_flight import all_at_once, in_rounds
 from explorer.schedules._paths import rounds_of_chunks
-from explorer.schedules.needs import Multiple, positions_of
-from explorer.schedules.pipelines import BoolArray, FloatArray, Pipelines
-from explorer.schedules.placements import LOOP, Grid
+from explorer.schedules.needs import PER_POSITION, Multiple, positions_of
+from explorer.schedules.pipelines import BoolArray, FloatArray, InFlight, Pipelines
+from explorer.schedules.placements import LOOP, Grid, Placement
 
+OPTIONS = (
+    Option(name="blocking", default=False, help="stages wait for what they send and receive, once a pair"),
+)
 NEEDS = Needs(
     copies=(1,),
     placed=True,
@@ -71,11 +77,27 @@ def stays(grid: Grid, microbatches: FloatArray) -> BoolArray:
     return one_round & (microbatches > 1) & (grid.chunks > 1)
 
 
+def held(placement: Placement, grid: Grid, microbatches: FloatArray, at: IntArray) -> tuple[InFlight, ...]:
+    """Return the moments with transfers that block: all forwards come first if m is p."""
+    (before,) = in_rounds(placement, grid, microbatches, at)
+    (whole,) = all_at_once(placement, grid, microbatches, at)
+    saved = np.where(microbatches == grid.positions, whole.saved, before.saved)
+    return (before._replace(saved=saved),)
+
+
+def fields(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what transfers that block change."""
+    if not options["blocking"]:
+        return {}
+    return {"needs": replace(NEEDS, multiple=PER_POSITION), "in_flight": held}
+
+
 @SCHEDULES.add(
     Schedule(
         name="interleaved_1f1b",
         title="1F1B over several chunks per lane",
         paper="Megatron-LM (Narayanan et al., 2021)",
+        options=OPTIONS,
         torch_name="Interleaved1F1B",
         placement=LOOP,
         needs=NEEDS,
@@ -85,9 +107,10 @@ def stays(grid: Grid, microbatches: FloatArray) -> BoolArray:
         estimate=estimate,
         in_flight=in_rounds,
         stays=stays,
+        under=fields,
     )
 )
-def order(shape: Shape, *, steps: int) -> Order:
+def order(shape: Shape, *, steps: int, blocking: bool = False) -> Order:
     """Place stages r, r + p, ... on rank r of p; microbatches pass in rounds, chunk after chunk.
 
     With v chunks and rounds of q microbatches the k-th forward is of chunk (k mod q v) div q and of
@@ -96,13 +119,20 @@ def order(shape: Shape, *, steps: int) -> Order:
     may also be any multiple of m div p (or less than p): then q = m / max(1, m div p).
 
     A stage DAG runs as the chain of its stage numbers, which keeps every dependency.
+
+    With `blocking` transfers neighbours exchange after every forward that warms up, after every pair of a
+    forward and a backward, and after every backward that is left, as Megatron-LM does where it does not
+    overlap them: an exchange after each action of a pair would never end. As there, m is a multiple of p,
+    and all forwards come first if it is p, since pairs would wait for each other in a circle.
     """
     ranks = len(positions_of(shape))
+    first = blocking and shape.microbatches[0] // turns(shape, 0) == ranks
 
     def both(forwards: Actions, backwards: Actions, rank: int, later: int) -> Actions:
-        return alternate(forwards, backwards, 2 * (ranks - rank - 1) + later)
+        return alternate(forwards, backwards, len(forwards) if first else 2 * (ranks - rank - 1) + later)
 
-    return in_rounds_of_chunks(shape, steps, BACKWARD, both)
+    found = in_rounds_of_chunks(shape, steps, BACKWARD, both)
+    return replace(found, blocking=blocking, paired=blocking and not first)
 
 
 def in_rounds_of_chunks(

@@ -42,6 +42,7 @@ CASES: dict[str, Callable[[], Prepared]] = {
     "buffers": lambda: real("pipedream_2bw", 2, 1),
     "copies": lambda: placed("chimera", 2),
     "blocking": lambda: real("1f1b", 4, 1, microbatches=8, options=(("blocking", True),)),
+    "exchanges in pairs": lambda: placed("interleaved_1f1b", 2, options=(("blocking", True),)),
     "halves": lambda: placed("zb_h1", 2),
     "sweeps": lambda: placed("layer_parallel", 2),
     "local": lambda: real("gpipe", 1, 2, updates=(UpdateChoice(rule="local_sgd", options=(("period", 2),)),)),

@@ -230,6 +230,15 @@ def test_of_blocking_transfers_and_further_edges(case: Case, data: st.DataObject
 
 
 @settings(max_examples=30)
+@given(case=st.one_of(even_cases("interleaved_1f1b"), even_cases("interleaved_zb")))
+def test_of_one_exchange_for_a_forward_and_the_gradient_behind_it(case: Case) -> None:
+    found = prepared(case, 2)
+    assert found is not None
+    skeleton, shape, order = found
+    lowers(skeleton, shape, replace(order, blocking=True, paired=True))
+
+
+@settings(max_examples=30)
 @given(case=even_cases("1f1b"), lag=st.sampled_from([(1, 0), (1, 1, 0), (2, 1)]))
 def test_of_sweeps_that_lag(case: Case, lag: tuple[int, ...]) -> None:
     found = prepared(case, 1)

@@ -32,7 +32,7 @@ from explorer.strategies.uniform import uniform
 from explorer.workload import Job, Workload
 
 PAPER = "Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024"
-FRAMEWORK = "megatron-2022"
+FRAMEWORK = "zero-bubble-2023"
 VOCABULARY = 50304
 BASE = "1F1B"
 HALF = 0.5
@@ -167,7 +167,7 @@ def _gpt(model: Model, microbatches: int, *, interleaved: bool = False) -> Score
     degrees = Degrees(
         stages=model.stages, microbatch_size=model.micro, chunks=model.chunks if interleaved else 1
     )
-    run = GptRun(degrees=degrees, batch=microbatches * model.micro, ends_as_blocks=True)
+    run = GptRun(degrees=degrees, batch=microbatches * model.micro, ends_as_blocks=True, framework=FRAMEWORK)
     return gpt_case(gpt, run, nodes_of("dgx-a100-128", model.stages, FRAMEWORK))
 
 
