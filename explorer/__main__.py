@@ -46,6 +46,10 @@ def main() -> int:
     status = _command()
     for number in heard if received else ():  # Python itself has still to end
         signal.signal(number, signal.SIG_IGN)
+    if received:
+        # CPython notes an interrupt inside an exec'd string, as in the making of a dataclass, even if it is
+        # caught later, and then kills itself with SIGINT at the end of `python -m`; the next string clears it
+        eval("None")
     return 128 + received[0] if received and status == 128 + signal.SIGINT else status
 
 

@@ -327,6 +327,19 @@ def located(reference: str, folder: Path | None) -> str:
     return reference
 
 
+def carried_name(reference: str, folder: Path | None) -> str:
+    """Return what a reference is called in a folder that carries its file along.
+
+    A Hugging Face configuration keeps its name, `config.json`, in a folder of its own; others stay as they
+    are.
+    """
+    if not reference.startswith("hf:"):
+        return reference
+    path = Path(located(reference, folder).removeprefix("hf:"))
+    home = path if path.is_dir() else path.parent
+    return f"hf:{home.resolve().name or 'model'}"
+
+
 def layer_ranges(graph: LayerGraph, layers: Iterable[str]) -> list[str]:
     """Shorten runs of three or more consecutive layers to `first .. last`; `spelt_out` undoes it."""
     index = graph.index

@@ -9,7 +9,7 @@ from explorer.base.files import read_text
 from explorer.base.formats import yaml_text
 from explorer.base.plain_data import SUFFIXES, to_plain
 from explorer.cluster_profiles import SCHEMA, cluster_names
-from explorer.plan import Plan, Reference, Resolved
+from explorer.plan import Plan, Reference, Resolved, carried_name
 
 HF = "hf:"
 CONFIG = "config.json"
@@ -45,7 +45,7 @@ def _carry(reference: Reference, folder: Path, files: dict[str, str]) -> Referen
     if not path.is_file() or not (hub or path.suffix in (*SUFFIXES, ".txt")):
         return reference
     # an HF config must keep its name, hence a folder of its own
-    name = _free((path.parent.resolve().name or "model") if hub else path.name, files)
+    name = _free(carried_name(reference.reference, folder).removeprefix(HF) if hub else path.name, files)
     name = f"{name}/{CONFIG}" if hub else name
     files[name] = read_text(path)
     return replace(reference, reference=f"{HF}{Path(name).parent.as_posix()}" if hub else name)

@@ -1,17 +1,18 @@
-"""A folder that runs the plan's likeness with our own worker under `torchrun`, on any cluster with torch.
+"""A folder that validates the plan with our own worker under `torchrun`, on any cluster with torch.
 
-The likeness (see `run.cases.likeness`) keeps stages, replicas, schedule and order, one rank for each lane
-of the plan, and lets small layers stand for the model's own. On every node of the plan: `bash run.sh`, or
-once `sbatch job.sbatch`. Each rank leaves its stamps and numerics in `out/nodeN/result-RANK.json`, which
-`explorer validate plan.yaml --from out` compares with the prediction (`explorer.run.judging.results`).
+What runs is what `explorer validate` would run there: the model's own layers where their code travels (a
+model of the zoo, a configuration that the folder carries), else small stand-ins; lanes of several ranks by
+the kinds of their layers. On every node of the plan: `bash run.sh`, or once `sbatch job.sbatch`. Each rank
+leaves its stamps and numerics in `out/nodeN/result-RANK.json`, which `explorer validate plan.yaml --from out`
+compares with the prediction (`explorer.run.judging.results`).
 """
 
 from __future__ import annotations
 
 import json
 
-from explorer.base.errors import PlanError
 from explorer.export import EXPORTERS, notes
+from explorer.export._carried import HF
 from explorer.export._script import Node, nodes_of, torchrun_script
 from explorer.export._source import SourceText
 from explorer.export._support import Capabilities, nearly, no, yes
@@ -26,15 +27,16 @@ SLURM = "slurm"
 SBATCH = "job.sbatch"
 
 _SAME = "the worker runs the order that the simulator lowers"
-_LANE = "the ranks of a lane are one rank in the run; the plan beside it keeps them"
+_LANE = "lanes run by the kinds of their layers, smaller; as one rank each where ranks cannot compute them so"
+_ZERO = "run as in the plan; as plain replicas where the run merges them"
 _OTHERS = {
     "several_jobs": no("the worker runs one job; export a plan with one job for each"),
     "inference": no("the worker trains; use the export `plan`"),
     "dispatch": no("the worker runs a fixed order; use pipedream or 1f1b"),
     "sweeps": no("the worker runs every sample once a step; use 1f1b"),
     "slices": no("the worker runs whole layers; move the boundary to the end of the layer"),
-    "split_blocks": nearly("small layers stand for the model's own, in the ratio of the stages' times"),
-    "tied_over_stages": nearly("the likeness has no tied parameters"),
+    "split_blocks": nearly("as own layers; stand-ins have the ratio of the stages' times"),
+    "tied_over_stages": nearly("as own layers; stand-ins have no tied parameters"),
     "layer_meshes": nearly("every layer runs on all ranks of its stage"),
     "layer_layouts": nearly(_LANE),
     "tensor_parallel": nearly(_LANE),
@@ -43,15 +45,15 @@ _OTHERS = {
     "expert_parallel": nearly(_LANE),
     "other_layout": nearly(_LANE),
     "mixed_layout": nearly(_LANE),
-    "zero_1": nearly("run as plain replicas"),
-    "zero_2": nearly("run as plain replicas"),
-    "zero_3": nearly("run as plain replicas"),
-    "mixed_zero": nearly("run as plain replicas"),
-    "hybrid_zero": nearly("run as plain replicas"),
-    "reshard": nearly("run as plain replicas"),
+    "zero_1": nearly(_ZERO),
+    "zero_2": nearly(_ZERO),
+    "zero_3": nearly(_ZERO),
+    "mixed_zero": nearly(_ZERO),
+    "hybrid_zero": nearly(_ZERO),
+    "reshard": nearly(_ZERO),
     "beside_work": nearly(_LANE),
     "sparse_states": nearly("run with all weights"),
-    "offload": nearly("run without"),
+    "offload": nearly("activations leave for the host, states do not"),
     "blocking": nearly("the worker sends beside its work"),
     "recompute_selective": nearly("run without recomputation"),
     "device_order": yes("ranks are numbered by stage; run.sh starts each on its node"),
@@ -94,25 +96,27 @@ def write(resolved: Resolved, launcher: str = "") -> dict[str, str]:
         InputError: the shape cannot be run.
         PlanError: stages go back and forth between nodes.
     """
-    from explorer.run.judging.results import exported, lanes_of
+    from explorer.run.judging.results import devices_of, exported
     from explorer.run.launching.status import PAGE_BYTES
     from explorer.run.spec import to_data
 
-    devices = lanes_of(resolved)
+    experiment = exported(resolved)
+    spec = experiment.spec
+    devices = devices_of(resolved, spec.ranks)
     nodes = nodes_of(resolved.cluster, devices)
-    spec = exported(resolved).spec
-    if spec.ranks != len(devices):
-        raise PlanError([f"torchrun cannot run {len(devices)} lanes on {spec.ranks} ranks"])
+    hub = any(item.reference.startswith(HF) for _, item in resolved.plan.models)
+    needed = ["torch", "strategy-explorer", *["transformers"] * (hub and experiment.engine == "layers")]
+    runs = f"small stand-ins ({experiment.stand_ins})" if experiment.stand_ins else "its model's own layers"
     said = [f"not the same as in the plan: {text}" for text in notes(resolved, "torchrun")]
     script = torchrun_script(
         nodes,
         comments=(
-            f"Runs the likeness of {PLAN} on {spec.ranks} ranks: its stages and order, small layers.",
-            "Needs torch and strategy-explorer on every node; results: out/nodeN/result-RANK.json.",
+            f"Validates {PLAN} on {spec.ranks} ranks, with {runs}.",
+            f"Needs {', '.join(needed)} on every node; results: out/nodeN/result-RANK.json.",
             f"Afterwards, with all nodes' results in one folder: explorer validate {PLAN} --from out",
             *said,
         ),
-        prepare=_PREPARE.format(page=PAGE_BYTES),
+        prepare=_PREPARE.format(page=PAGE_BYTES, needed=", ".join(["explorer.run.spec", *needed[2:]])),
         program=f'-m explorer.run.worker "$OUT/{SPEC}"',
     )
     files = {"run.sh": script, SPEC: json.dumps(to_data(spec)) + "\n", **plan_files(resolved)}
@@ -150,8 +154,9 @@ exec srun --kill-on-bad-exit=1 bash run.sh
 # The worker reports into the folder of its specification: one for each node, so a shared file system
 # does no harm. The status pages are made beforehand, so that no two ranks make them at once.
 _PREPARE = """
-"$PYTHON" -c "import explorer.run.spec" 2>/dev/null || {{
-  echo "run.sh: $PYTHON has no strategy-explorer; install it there, or set PYTHON" >&2
+cd "$HERE"  # models that lie here are named from here
+"$PYTHON" -c "import {needed}" 2>/dev/null || {{
+  echo "run.sh: $PYTHON has no strategy-explorer (import {needed}); install it there, or set PYTHON" >&2
   exit 2
 }}
 OUT="${{OUT:-$HERE/out}}/node$NODE_RANK"

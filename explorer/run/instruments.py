@@ -15,7 +15,7 @@ from explorer.run.cases.baselines import BASELINES
 from explorer.run.cases.likeness import UnitSize
 from explorer.run.dry_run import DRY_RANKS, dry_run
 from explorer.run.experiment import Experiment
-from explorer.run.own.own_scale import MOST_STEP_S, codeless
+from explorer.run.own.own_scale import MOST_STEP_S, Elsewhere, codeless
 from explorer.run.short_run import short_run
 
 ENGINES = ("likeness", "layers", "torch", "dry")
@@ -53,7 +53,7 @@ def make_experiment(
     size: UnitSize | None = None,
     warmup_rounds: int | None = None,
     profile: Cluster | None = None,
-    wide_lanes: bool = True,
+    elsewhere: Elsewhere | None = None,
 ) -> Experiment:
     """Make the launch that validates a plan.
 
@@ -69,8 +69,7 @@ def make_experiment(
             of the engine.
         profile: a profile of this machine (`explorer.profiling.kept_profile`), whose prediction is compared
             as well; None if there is none.
-        wide_lanes: whether lanes of several devices run on several ranks, where ranks suffice; else each is
-            one rank.
+        elsewhere: what a rank has where it will run, if not here: only code that travels runs there.
 
     Raises:
         InputError: a plan or option that cannot be run.
@@ -97,7 +96,7 @@ def make_experiment(
         return short_run(
             resolved, rounds=rounds or ROUNDS[engine], engine=engine, baseline=baseline,
             ranks=ranks or available_ranks(), size=size, profile=profile, stand_ins=reason, most_s=most_s,
-            wide_lanes=wide_lanes,
+            elsewhere=elsewhere,
             warmup_rounds=WARMUP_ROUNDS[engine] if warmup_rounds is None else warmup_rounds,
         )  # fmt: skip
 
@@ -105,7 +104,7 @@ def make_experiment(
         return made(engine, None)
     if engine is not None or size is not None:
         return made(engine or "likeness", size or UnitSize(), "they were asked for")
-    if reason := codeless(resolved):
+    if reason := codeless(resolved, travels=elsewhere is not None):
         return made("likeness", UnitSize(), reason)
     try:
         return made("layers", None, most_s=MOST_STEP_S)

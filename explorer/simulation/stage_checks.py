@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from explorer.strategy import REPLICA, Mesh, Stage
 from explorer.tasks.placement import IntArray
 from explorer.workload import Job
 
+_HEADS = ("heads", "kv_heads")
 _FAR = 100_000
 """Largest distance at which a divisor is looked for."""
 
@@ -143,6 +145,7 @@ def _shared_in_group(stage: Stage) -> list[int]:
 
 def _layouts(graph: LayerGraph, stage: Stage) -> Iterator[str]:
     yield from layout_problems(graph, stage.layout, dict(stage.meshes[0].axes))
+    yield from _heads(graph, stage.layout, stage.meshes[0])
     split = {dim for dim, _ in stage.layout}
     known = graph.memo("dimension_names", lambda: {dim.name for item in graph.layers for dim in item.dims})
     if split and not split & known:
@@ -169,6 +172,45 @@ def _layouts(graph: LayerGraph, stage: Stage) -> Iterator[str]:
             if axis not in found:
                 layers, axes_found = ", ".join(item.layers), ", ".join(sorted(found))
                 yield f"sharding of {layers} splits {dim!r} over axis {axis!r}; it has {axes_found}"
+        yield from _heads(graph, item.layout, meshes[0])
+
+
+def _heads(graph: LayerGraph, layout: Iterable[tuple[str, str]], mesh: Mesh) -> Iterator[str]:
+    """Check heads over several mesh axes, which are digits of a head's number, the slowest axis first: they
+    must divide, and query heads must find their key-value heads on their device.
+    """
+    pairs, sizes = set(layout), dict(mesh.axes)
+    over = {dim: [a for a, n in mesh.axes if n > 1 and (dim, a) in pairs] for dim in _HEADS}
+    if max(map(len, over.values())) < 2:
+        return
+    for dim, axes in over.items():
+        parts = math.prod(sizes[axis] for axis in axes)
+        for count in _head_counts(graph)[dim] if len(axes) > 1 else ():
+            if count < parts or (dim == "kv_heads" and count % parts):
+                yield (
+                    f"{count} {dim!r} over mesh axes {' and '.join(axes)} of {parts} devices together; over"
+                    " several axes heads are not held twice: take fewer devices, or one axis"
+                )
+    queries, keys = (over[dim] for dim in _HEADS)
+    common = [axis for axis in queries if axis in keys]
+    first = slice(len(common))
+    parted = common != queries[first] or common != keys[first]
+    if parted and any(count > 1 for count in _head_counts(graph)["kv_heads"]):
+        yield (
+            f"'heads' over mesh axes {' and '.join(queries)} and 'kv_heads' over {' and '.join(keys)} would"
+            " part query heads from their key-value heads; lay both over the slower axis first"
+        )
+
+
+def _head_counts(graph: LayerGraph) -> dict[str, list[int]]:
+    """Return the numbers of query heads and of key-value heads that layers of a model have."""
+    return graph.memo(
+        "head_counts",
+        lambda: {
+            name: sorted({int(d.size) for layer in graph.layers for d in layer.dims if d.name == name})
+            for name in _HEADS
+        },
+    )
 
 
 def _divisors(total: int, near: int) -> str:

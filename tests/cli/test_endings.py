@@ -30,6 +30,12 @@ sys.meta_path.insert(0, Slow())
 '''
 
 
+IN_A_STRING = HOOK.replace("explorer.cli.main", "explorer.run").replace(
+    "time.sleep(60)", "exec('time.sleep(60)', {'time': time})"
+)
+"""Stops it in a string that an import executes, as that of a module with dataclasses does."""
+
+
 @pytest.fixture(autouse=True)
 def signals_as_usual() -> Iterator[None]:
     """Undo what a program started here would inherit: `nohup` and a shell's `&` ignore some signals."""
@@ -53,6 +59,21 @@ def test_a_signal_during_the_start_is_no_traceback(number: signal.Signals, tmp_p
     known = os.environ.get("PYTHONPATH", "")
     process = subprocess.Popen(
         [*PROGRAM, "list", "models"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{known}"},
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "importing\n"
+    assert ended(process, number) == (128 + number, "explorer: interrupted\n")
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_in_the_midst_of_a_string_has_the_same_status(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(IN_A_STRING)
+    known = os.environ.get("PYTHONPATH", "")
+    process = subprocess.Popen(
+        [*PROGRAM, "validate", "nowhere.yaml"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{known}"},
     )  # fmt: skip
     assert process.stdout is not None

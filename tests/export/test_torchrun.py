@@ -20,7 +20,7 @@ from explorer.cluster import Cluster
 from explorer.cluster_profiles import load_cluster
 from explorer.export import export, preview
 from explorer.export._script import nodes_of
-from explorer.plan import save_plan
+from explorer.plan import Resolved, load_plan, save_plan
 from explorer.run.instruments import make_experiment
 from explorer.run.judging.results import ROUNDS, exported, read_results, validate_results
 from explorer.run.spec import mark_of
@@ -67,17 +67,18 @@ def test_worker_reads_the_specification(sample: str, tmp_path: Path) -> None:
     spec = read_spec(tmp_path / "spec.json")
     strategy = plan.plan.strategy.job
     lanes = {row for stage in strategy.stages for mesh in stage.meshes for row in mesh.rows}
-    assert spec.ranks == len(lanes)
+    assert spec.ranks == sum(map(len, lanes)), "one for each device of the plan"
     case = next(case for case in spec.cases if case.name == "strategy")
-    assert len(case.lowered().programs) == spec.ranks
+    assert len(case.lowered().programs) * case.lane_ranks == spec.ranks
+    assert case.lane_ranks == len(next(iter(lanes)))
 
 
 def test_one_node_starts_alone(tmp_path: Path) -> None:
     done = dry(written(uniform("3d"), tmp_path))
     assert done.returncode == 0, done.stderr
     visible, _, call = done.stdout.strip().partition("|")
-    assert visible == "0,2,4,6"  # one rank for each tensor-parallel lane
-    assert "-m torch.distributed.run --standalone --nproc-per-node 4 --max-restarts 0" in call
+    assert visible == ""  # all of its devices
+    assert "-m torch.distributed.run --standalone --nproc-per-node 8 --max-restarts 0" in call
     assert call.endswith(f"-m explorer.run.worker {tmp_path}/out/node0/spec.json")
 
 
@@ -238,18 +239,54 @@ def test_a_run_elsewhere_keeps_the_settings_it_was_exported_with(
     assert "--steps was chosen when the folder was exported" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rendezvous", ["static", "c10d"])
-def test_two_agents_on_one_host_stand_for_two_nodes(
-    rendezvous: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each starts one rank as on a node of its own; what both leave is compared as if it had run here."""
-    from explorer.run.cases.likeness import SMALL
+GPT2 = {
+    "model_type": "gpt2", "n_layer": 2, "n_embd": 32, "n_head": 4, "n_positions": 16, "vocab_size": 64,
+    "architectures": ["GPT2LMHeadModel"],
+}  # fmt: skip
 
-    small = partial(make_experiment, size=SMALL, warmup_rounds=0)
-    monkeypatch.setattr("explorer.run.judging.results.make_experiment", small)
-    plan = resolved(stages=2, microbatches=2)
-    script = written(plan, tmp_path)
+
+def of_a_file(folder: Path, **options: Any) -> Resolved:
+    """A plan for a Hugging Face configuration in a folder, on the two cores of a machine."""
+    home = folder / "tiny-gpt2"
+    home.mkdir(parents=True)
+    (home / "config.json").write_text(json.dumps(GPT2))
+    return resolved(model=f"hf:{home}", cluster="cpu-2", **options)
+
+
+def test_a_configuration_travels_with_the_folder_and_its_own_layers_run(tmp_path: Path) -> None:
+    plan = of_a_file(tmp_path / "here", stages=2, microbatches=2)
+    written(plan, tmp_path / "there")
+    text = (tmp_path / "there" / "spec.json").read_text()
+    assert '"reference": "hf:tiny-gpt2"' in text
+    assert str(tmp_path) not in text
+    assert json.loads((tmp_path / "there" / "tiny-gpt2" / "config.json").read_text()) == GPT2
+    script = (tmp_path / "there" / "run.sh").read_text()
+    assert "with its model's own layers" in script
+    assert "Needs torch, strategy-explorer, transformers on every node" in script
+    moved = load_plan(tmp_path / "there" / "plan.yaml")
+    assert mark_of(exported(moved).spec) == mark_of(exported(plan).spec), "it reads what came back"
+
+
+def test_code_of_the_users_stays_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
+    plan = resolved(model="benchmarks.user_modules:skip", cluster="cpu-2", stages=2, microbatches=1)
+    script = preview(plan, "torchrun")["run.sh"]
+    assert "with small stand-ins (the code of 'benchmarks.user_modules:skip' is not carried along)" in script
+
+
+def test_what_is_exported_does_not_depend_on_the_memory_that_is_free_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = resolved(model="gpt2-small", stages=2, microbatches=2)
+    before = mark_of(exported(plan).spec)
+    monkeypatch.setattr("explorer.run.own.own_scale._free_bytes", lambda: 1e6)
+    assert mark_of(exported(plan).spec) == before
+    with pytest.raises(InputError, match="its own layers need"):
+        make_experiment(plan, engine="layers")
+
+
+def run_on_two_nodes(script: Path, rendezvous: str) -> None:
+    """Start two agents with one rank each, and wait for them."""
     with socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -266,6 +303,21 @@ def test_two_agents_on_one_host_stand_for_two_nodes(
     ]  # fmt: skip
     said = [agent.communicate(timeout=500)[0] for agent in agents]
     assert [agent.returncode for agent in agents] == [0, 0], "\n".join(text[-1500:] for text in said)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rendezvous", ["static", "c10d"])
+def test_two_agents_on_one_host_stand_for_two_nodes(
+    rendezvous: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each starts one rank as on a node of its own; what both leave is compared as if it had run here."""
+    from explorer.run.cases.likeness import SMALL
+
+    small = partial(make_experiment, size=SMALL, warmup_rounds=0)
+    monkeypatch.setattr("explorer.run.judging.results.make_experiment", small)
+    plan = resolved(stages=2, microbatches=2)
+    script = written(plan, tmp_path)
+    run_on_two_nodes(script, rendezvous)
     assert all((tmp_path / "out" / f"node{node}").is_dir() for node in range(2))
     found = validate_results(plan, tmp_path / "out")
     assert found.numerics_ok is True
@@ -275,6 +327,20 @@ def test_two_agents_on_one_host_stand_for_two_nodes(
     assert [item.rank for item in found.memory] == [0, 1]
     with pytest.raises(InputError, match="another plan"):
         validate_results(resolved(stages=2, microbatches=4), tmp_path / "out")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [{"stages": 2, "microbatches": 2}, {"tensor": 2, "microbatches": 1}])
+def test_two_nodes_run_own_layers_and_lanes_of_several_ranks(shape: dict[str, int], tmp_path: Path) -> None:
+    plan = of_a_file(tmp_path / "here", **shape)
+    script = written(plan, tmp_path / "there")
+    run_on_two_nodes(script, "static")
+    found = validate_results(load_plan(tmp_path / "there" / "plan.yaml"), tmp_path / "there")
+    assert found.engine == "layers"
+    assert found.numerics_ok is True
+    assert bool(found.sent) == ("tensor" in shape)
+    assert all(item.equal for item in found.sent)
+    assert found.baseline == "single"
 
 
 @pytest.mark.slow

@@ -150,6 +150,21 @@ def test_a_library_that_fails_for_want_of_memory_is_out_of_memory(monkeypatch: p
     assert not describe(error)["memory"]
 
 
+def test_an_agent_that_is_stopped_while_ranks_connect_is_the_cause() -> None:
+    """They have begun, but find each other by its store."""
+    handle = start(RunSpec(ranks=2, cases=(LONG,), patience_s=2.0))
+    for _ in handle.events():
+        if len(handle._pids) == handle.spec.ranks:
+            handle.process.send_signal(signal.SIGSTOP)
+            break
+    for _ in handle.events():
+        pass
+    if handle.error is None:
+        pytest.skip("the ranks had found each other before")
+    assert str(handle.error).startswith("torchrun is stopped by a signal")
+    assert not handle.folder.exists()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_agent_that_is_asked_to_end_is_the_cause(number: signal.Signals) -> None:
     """Its ranks end with it, and say so; they are not to blame."""

@@ -13,24 +13,29 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from explorer.base.errors import InputError
+from explorer.base.errors import InputError, PlanError
 from explorer.base.files import is_folder, read_text
 from explorer.base.formats import parse_json
 from explorer.cluster import Cluster
-from explorer.plan import Resolved, fingerprint
+from explorer.plan import Resolved, carried_name, fingerprint
 from explorer.run.experiment import Experiment
 from explorer.run.instruments import make_experiment
 from explorer.run.judging.compare import Comparison
 from explorer.run.launching.launch import RESULT_BYTES, RunResult
-from explorer.run.spec import mark_of
+from explorer.run.own.own_model import OwnModel
+from explorer.run.own.own_scale import Elsewhere
+from explorer.run.spec import RunSpec, mark_of
 
 ROUNDS = 5
 """Measured rounds; each runs the strategy and, for comparison, one process alone."""
+REACHED = 0.25
+"""Share of its lowest peak that a device is assumed to reach."""
 _RESULT, _EVENTS = "result-*.json", "events"
 
 
 def exported(resolved: Resolved, *, profile: Cluster | None = None) -> Experiment:
-    """Make the launch that an exported folder runs: one rank for each lane of the plan, against one process.
+    """Make the launch that an exported folder runs, against one process: what a validation on the plan's own
+    devices runs.
 
     Args:
         resolved: the plan.
@@ -39,23 +44,61 @@ def exported(resolved: Resolved, *, profile: Cluster | None = None) -> Experimen
     Raises:
         InputError: the plan cannot be run.
     """
-    ranks = len(lanes_of(resolved))
+    rows = _rows(resolved)
     made = make_experiment(
         resolved,
         rounds=ROUNDS,
-        engine="likeness",
-        ranks=ranks,
+        ranks=sum(map(len, rows)),
         baseline="single",
         profile=profile,
-        wide_lanes=False,
+        elsewhere=_rank_of(resolved, rows),
     )
-    return replace(made, spec=replace(made.spec, plan=plan_mark(resolved)))
+    spec = _carried(made.spec, resolved)
+    return replace(made, spec=replace(spec, plan=plan_mark(resolved)))
 
 
-def lanes_of(resolved: Resolved) -> list[int]:
-    """Return the first device of each lane of a plan, in the order of the ranks."""
+def devices_of(resolved: Resolved, ranks: int) -> list[int]:
+    """Return the device of each rank: all of the lanes, or the first of each where a lane is one rank.
+
+    Raises:
+        PlanError: another number of ranks.
+    """
+    rows = _rows(resolved)
+    for devices in ([device for row in rows for device in row], [row[0] for row in rows]):
+        if len(devices) == ranks:
+            return devices
+    raise PlanError([f"torchrun cannot run {len(rows)} lanes on {ranks} ranks"])
+
+
+def _rows(resolved: Resolved) -> list[tuple[int, ...]]:
+    """Return the devices of each lane of a plan, in the order of the ranks."""
     stages = resolved.plan.strategy.job.stages
-    return list(dict.fromkeys(row[0] for stage in stages for mesh in stage.meshes for row in mesh.rows))
+    return list(dict.fromkeys(row for stage in stages for mesh in stage.meshes for row in mesh.rows))
+
+
+def _rank_of(resolved: Resolved, rows: list[tuple[int, ...]]) -> Elsewhere:
+    """Return what the weakest rank has on the plan's devices."""
+    kinds = [kind for _, kind, _ in resolved.cluster.kinds_among([d for row in rows for d in row])]
+    return Elsewhere(
+        memory_bytes=min(kind.memory_bytes for kind in kinds),
+        flops_per_s=REACHED * min(flops for kind in kinds for _, flops in kind.peak_flops_per_s),
+    )
+
+
+def _carried(spec: RunSpec, resolved: Resolved) -> RunSpec:
+    """Return a specification that names its model as the folder does, wherever that lies."""
+
+    def named(model: Any) -> Any:
+        if not isinstance(model, OwnModel):
+            return model
+        return replace(model, reference=carried_name(model.reference, resolved.folder))
+
+    timed = spec.calibration
+    return replace(
+        spec,
+        cases=tuple(replace(case, model=named(case.model)) for case in spec.cases),
+        calibration=timed and replace(timed, model=named(timed.model)),
+    )
 
 
 def plan_mark(resolved: Resolved) -> str:

@@ -11,8 +11,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import re
-import signal
 import socket
 import subprocess
 import sys
@@ -28,32 +26,26 @@ import psutil
 from explorer.base.errors import RunError
 from explorer.base.files import read_tail, read_text
 from explorer.base.formats import parse_json
+from explorer.run.launching.cause import SHOWN_LINES, Event, Evidence, cause_of, only_interrupted
 from explorer.run.launching.guard import held_back, process_start
 from explorer.run.launching.leftovers import Leftovers, disk_is_full, new_folder, ranks_below, sweep
-from explorer.run.launching.status import StatusPages
+from explorer.run.launching.status import STARTING, StatusPages
 from explorer.run.launching.watchdog import LOOK_EVERY_S, Watchdog, look_at
 from explorer.run.spec import RunSpec, write_spec
 
 POLL_S = 0.05
 LOG_BYTES = 2**20
 """Bytes read from the end of the log."""
+LOG_LINES = 10_000
+"""Lines of them in which a cause is looked for."""
 RESULT_BYTES = 2**30
 """Most bytes of a rank's result."""
 LOOPBACK_S = 5.0
 """Longest wait for a connection to this machine itself."""
 SETTLE_S = 1.0
 """Seconds to wait after the first fault for reports of the other ranks, before the cause is chosen."""
-_FAILED = re.compile(
-    r"exitcode\s*:\s*(-?\d+)\s*\(pid:\s*(\d+)\)|exitcode: (-?\d+)\) local_rank: (\d+) \(pid: (\d+)\)"
-)
-_NO_MEMORY = re.compile(r"memory allocation|allocate memory|bad_alloc|MemoryError", re.IGNORECASE)
-"""What libraries print that get no memory before Python can say so, as OpenBLAS and C++ do."""
-_ASKED = re.compile(r"Process (\d+) got signal: (\d+)")
 
 logger = logging.getLogger(__name__)
-
-Event = dict[str, Any]
-"""One JSON line of a rank: `event`, `rank` and the fields that belong to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +176,8 @@ class RunHandle:
         elif self._faults or ended:
             self._first_trouble_s = self._first_trouble_s or time.monotonic()
             # why ranks were interrupted torchrun knows, and says when it ends
-            all_spoke = len({*self._done, *self._faults}) == self.spec.ranks and not self._interrupted()
+            all_spoke = len({*self._done, *self._faults}) == self.spec.ranks
+            all_spoke = all_spoke and not only_interrupted(self._faults)
             if ended or all_spoke or time.monotonic() - self._first_trouble_s > SETTLE_S + 1.0:
                 self._fail(self._cause())
         elif stuck := self._stuck():
@@ -223,7 +216,7 @@ class RunHandle:
             raise RunError("the run was stopped" if self._stopped else "the run has not ended")
         return self._result
 
-    def log(self, lines: int = 40) -> str:
+    def log(self, lines: int = SHOWN_LINES) -> str:
         """Return the last lines that the ranks and torchrun printed."""
         path = self.folder / "log"
         start = max(0, path.stat().st_size - LOG_BYTES) if path.exists() else 0
@@ -270,81 +263,29 @@ class RunHandle:
         self.pages.close()
 
     def _cause(self) -> RunError:
-        """Return the error of the rank that failed first, not of those that only noticed its absence."""
-        log = self.log()
-        own = [event for event in self._faults.values() if not event["echo"]]
-        torchrun = self._agent_end(log)
-        if own and not (torchrun and self._interrupted()):
-            event = own[0]
-            note = " (out of memory)" if event.get("memory") else ""
-            return RunError(
-                f"rank {event['rank']} failed{_where(event)}{note}: {event['message']}",
-                rank=event["rank"],
-                log=event["log"],
+        """Return why the run failed."""
+        return cause_of(
+            Evidence(
+                torchrun=self.process.pid,
+                status=self.process.returncode,
+                log=self.log(LOG_LINES),
+                seen=self._seen,
+                found=self._starting,
+                disk_is_full=disk_is_full(self.folder),
+                doing=lambda rank: self.pages.read(rank).text,
+                lives=lambda pid: bool(process_start(pid)),
             )
-        status = self.process.returncode
-        if torchrun:
-            return RunError(f"torchrun {torchrun}", log=log)
-        if silent := self._silent(log):
-            rank, how = silent
-            doing = self.pages.read(rank).text
-            return RunError(f"rank {rank} {how}" + (f" during {doing}" if doing else ""), rank=rank, log=log)
-        if ended := next((event for event in self._seen if event["event"] == "ended"), None):
-            rank = int(ended["rank"])
-            doing = self.pages.read(rank).text
-            text = f"rank {rank} was ended by {ended['reason']}" + (f" during {doing}" if doing else "")
-            return RunError(text, rank=rank, log=log)
-        if self._faults:
-            event = next(iter(self._faults.values()))
-            return RunError(
-                f"rank {event['rank']} lost its connection{_where(event)}: {event['message']}",
-                rank=event["rank"],
-                log=event["log"],
-            )
-        full = " (its disk is full)" if disk_is_full(self.folder) else ""
-        return RunError(f"the ranks did not start: torchrun {_how(status)}{full}: {_reason(log)}", log=log)
-
-    def _interrupted(self) -> bool:
-        """Tell whether nothing is known but that ranks were interrupted."""
-        names = [event["message"] for event in self._faults.values() if not event["echo"]]
-        return bool(names) and set(names) == {KeyboardInterrupt.__name__}
-
-    def _agent_end(self, log: str) -> str:
-        """Return which signal ended torchrun itself, which takes its ranks along; empty if none did."""
-        status = self.process.returncode
-        if status is not None and status < 0:
-            return _how(status)
-        asked = _ASKED.search(log)
-        heard = asked is not None and int(asked[1]) == self.process.pid
-        return f"was ended by {_signal_name(int(asked[2]))}" if asked and heard else ""
-
-    def _silent(self, log: str) -> tuple[int, str] | None:
-        """Return a rank that died without a word, and how; None if there is none."""
-        codes: dict[int, int] = {}
-        ranks = dict(self._starting)
-        for match in _FAILED.finditer(log):
-            code, pid = (match[1], match[2]) if match[1] else (match[3], match[5])
-            codes.setdefault(int(pid), int(code))
-            if match[4]:
-                ranks.setdefault(int(match[4]), int(pid))
-        spoke = {*self._done, *self._faults, *(e["rank"] for e in self._seen if e["event"] == "ended")}
-        # torchrun ends the others with SIGTERM: a rank of another end was the first
-        found = {**ranks, **self._pids}.items()
-        ends = sorted(found, key=lambda pair: (pair[1] not in codes, codes.get(pair[1]) == -signal.SIGTERM))
-        for rank, pid in ends:
-            if rank not in spoke and (pid in codes or not process_start(pid)):
-                full = " (the disk is full)" if disk_is_full(self.folder) else ""
-                said = _last_words(log, began=rank in self._pids) if codes.get(pid, 0) > 0 else ""
-                return rank, _how(codes.get(pid)) + (full or said)
-        return None
+        )
 
     def _stuck(self) -> RunError | None:
         """Return the verdict of the watchdog, or that torchrun itself is stopped."""
         now = time.monotonic()
-        if len(self._pids) < self.spec.ranks and now - self._looked_s > LOOK_EVERY_S:
+        if now - self._looked_s > LOOK_EVERY_S:
             self._looked_s = now
-            self._starting = ranks_below(self.process.pid)
-            agent = look_at(self.process.pid)
+            if len(self._pids) < self.spec.ranks:
+                self._starting = ranks_below(self.process.pid)
+            # torchrun keeps the store by which ranks find each other; once they have, they do without it
+            agent = look_at(self.process.pid) if self._some_start() else None
             self._stopped_s = (self._stopped_s or now) if agent is not None and agent.stopped else 0.0
         if self._stopped_s and now - self._stopped_s > self.spec.patience_s:
             return RunError("torchrun is stopped by a signal; the run was ended", log=self.log())
@@ -352,47 +293,10 @@ class RunHandle:
         found = self._watchdog.judge(self.pages.read, pids, self._done)
         return RunError(f"{found}; the run was ended", rank=found.rank, log=self.log()) if found else None
 
-
-def _where(event: Event) -> str:
-    return f" at {event['at']}" if event.get("at") else ""
-
-
-def _reason(text: str) -> str:
-    """Return the last line that says something: torchrun closes what it prints with rules."""
-    lines = [line.strip() for line in text.splitlines() if re.search(r"\w", line)]
-    return (_errors(text) or lines or ["no output"])[-1]
-
-
-def _errors(text: str) -> list[str]:
-    """Return the last lines of the tracebacks in a log, but for torchrun's own, that a rank has failed."""
-    lines = [line.strip() for line in text.splitlines()]
-    found = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception)\b", line)]
-    return [line for line in found if "ChildFailedError" not in line]
-
-
-def _last_words(log: str, *, began: bool) -> str:
-    """Return what a rank printed of its end, in brackets: the want of memory or its last error.
-
-    One that has printed nothing before it began had no room for its libraries, as far as one can guess.
-    """
-    if lacking := [line.strip() for line in log.splitlines() if _NO_MEMORY.search(line)]:
-        return f" (out of memory: {lacking[-1]})"
-    if _errors(log):
-        return f" ({_errors(log)[-1]})"
-    return "" if began else " without a word (out of memory?)"
-
-
-def _how(code: int | None) -> str:
-    if code is None:
-        return "ended without a word"
-    if code < 0:
-        hint = "; the system does that when memory runs out" if -code == signal.SIGKILL else ""
-        return f"was killed by {_signal_name(-code)}{hint}"
-    return f"left with exit status {code}"
-
-
-def _signal_name(number: int) -> str:
-    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+    def _some_start(self) -> bool:
+        """Tell whether a rank has not begun its first case."""
+        ranks = (rank for rank in range(self.spec.ranks) if rank not in self._done)
+        return any(self.pages.read(rank).state == STARTING for rank in ranks)
 
 
 def require_loopback() -> None:

@@ -30,7 +30,8 @@ LAUNCHER = "launcher.json"
 """File of such a folder that says which process made it."""
 UNSIGNED_S = 3600.0
 """Seconds after which a folder that does not say who made it counts as left behind."""
-TERM_WAIT_S = 1.5
+TERM_WAIT_S, KILL_WAIT_S = 1.5, 5.0
+"""Longest waits for the end of processes that were asked to, and that were killed."""
 FULL_BYTES = 2**16
 """Free bytes below which a disk counts as full."""
 
@@ -114,8 +115,9 @@ def _end(process: subprocess.Popen[bytes], pids: dict[int, int], folder: Path) -
         _add_family(pid, family, folder)
     for item in alive:
         _signal(item, signal.SIGKILL)
-    psutil.wait_procs(alive, timeout=TERM_WAIT_S)
-    process.poll()
+    psutil.wait_procs(alive, timeout=KILL_WAIT_S)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=KILL_WAIT_S)
 
 
 def ranks_below(agent: int) -> dict[int, int]:

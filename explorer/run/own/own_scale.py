@@ -12,9 +12,10 @@ import math
 import os
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from explorer.base.errors import InputError
+from explorer.base.trust import runs_code
 from explorer.graph import LayerGraph
 from explorer.models import SOURCES, load_model
 from explorer.models.module_source import has_module
@@ -46,8 +47,23 @@ MOST_MEMORY = 0.6
 _OWN = UnitSize(samples=1)
 
 
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """What a rank has on other machines than this."""
+
+    memory_bytes: float
+    """Memory of its device."""
+    flops_per_s: float
+    """FLOP/s that it is assumed to reach."""
+
+
 def own_scaled(
-    resolved: Resolved, *, ranks: int, step_s: float = STEP_S, most_s: float = math.inf
+    resolved: Resolved,
+    *,
+    ranks: int,
+    step_s: float = STEP_S,
+    most_s: float = math.inf,
+    elsewhere: Elsewhere | None = None,
 ) -> tuple[Scaled, tuple[Shortened, ...]]:
     """Bring a plan down to at most so many ranks, with its model's own layers.
 
@@ -56,6 +72,7 @@ def own_scaled(
         ranks: most ranks.
         step_s: wanted seconds of a step in one process.
         most_s: seconds of a step in one process above which it is refused.
+        elsewhere: where it will run, if not here.
 
     Raises:
         InputError: no code behind the plan's model, layers of the plan that the module does not have,
@@ -69,7 +86,7 @@ def own_scaled(
             allowed="whole layers, or --engine likeness",
         )  # fmt: skip
     like = scale(resolved.graph, resolved.cluster, job, strategy, ranks=ranks, size=_OWN)
-    tokens, keep = _short_enough(resolved, item, like, step_s, most_s)
+    tokens, keep = _short_enough(resolved, item, like, step_s, most_s, elsewhere)
     own = own_source(
         located(item.reference, resolved.folder), settings=dict(item.settings), sequence_length=tokens,
         keep=keep,
@@ -105,11 +122,16 @@ def _with_code(resolved: Resolved) -> Reference:
     return resolved.plan.models[0][1]
 
 
-def codeless(resolved: Resolved) -> str:
-    """Return why a plan has no layers of its own to run; empty if there is code behind its model."""
+def codeless(resolved: Resolved, *, travels: bool = False) -> str:
+    """Return why a plan has no layers of its own to run; empty if there is code behind its model.
+
+    `travels`: whether that code has to run elsewhere, where this package is, but no file of the user's.
+    """
     if len(resolved.plan.models) > 1:
         return "own layers of several models do not run yet"
     reference = resolved.plan.models[0][1].reference
+    if travels and runs_code(reference):
+        return f"the code of {reference!r} is not carried along"
     if has_module(located(reference, resolved.folder)):
         return ""
     return f"{reference!r} is a graph without code, so it has no layers of its own to run"
@@ -122,7 +144,12 @@ def _carried(text: str) -> bool:
 
 
 def _short_enough(
-    resolved: Resolved, item: Reference, like: Scaled, step_s: float, most_s: float
+    resolved: Resolved,
+    item: Reference,
+    like: Scaled,
+    step_s: float,
+    most_s: float,
+    elsewhere: Elsewhere | None,
 ) -> tuple[int | None, Keep]:
     """Return the tokens of a sample and the blocks that stay.
 
@@ -130,12 +157,13 @@ def _short_enough(
         InputError: a step that is too long, or needs too much memory, with as few as may stay.
     """
     graph, batch = resolved.graph, like.job.global_batch
-    most = step_s * FLOPS_PER_S / (3 * batch)
-    free = _free_bytes()
+    flops_per_s = elsewhere.flops_per_s if elsewhere else FLOPS_PER_S
+    most = step_s * flops_per_s / (3 * batch)
+    free = elsewhere.memory_bytes * like.ranks if elsewhere else _free_bytes()
     memory = 0.5 * free / (4 * COPIES * like.ranks)
 
     def seconds(flops: float, elements: float) -> float:
-        return 3 * batch * flops / FLOPS_PER_S + ELEMENT_S * elements
+        return 3 * batch * flops / flops_per_s + ELEMENT_S * elements
 
     tokens: int | None = item.sequence_length or None
     length = graph.defaults.sequence_length

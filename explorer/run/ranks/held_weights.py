@@ -159,7 +159,7 @@ class HeldWeights:
         known = [name for name in fresh if name in total]
         if known:
             torch._foreach_add_([total[name] for name in known], [fresh[name] for name in known])
-        total.update({name: g for name, g in fresh.items() if name not in known})
+        total.update(_unshared({name: g for name, g in fresh.items() if name not in known}))
 
     # -- exchanges and updates ------------------------------------------------------------------------
 
@@ -306,3 +306,18 @@ class HeldWeights:
             for group, span, gradients in entries:
                 self._apply_by_rule(group, span, {}, gradients)
         self.pending.clear()
+
+
+def _unshared(found: Gradients) -> Gradients:
+    """Return gradients to which others can be added in place: each in memory of its own.
+
+    Autograd may return one tensor for several weights, or one whose elements share memory (`expand`).
+    """
+    seen: set[int] = set()
+    made = {}
+    for name, g in found.items():
+        at = g.data_ptr()
+        folded = any(step == 0 and size > 1 for step, size in zip(g.stride(), g.shape, strict=True))
+        made[name] = g.clone(memory_format=torch.contiguous_format) if folded or at in seen else g
+        seen.add(at)
+    return made
