@@ -91,7 +91,29 @@ def opposed(placement: Placement, grid: Grid, microbatches: FloatArray, at: IntA
         saved[:, k] = each[:, k]
         alone.append(InFlight(saved, again=k))
     together = each * np.minimum(1.0, grid.positions / each.sum(axis=1, keepdims=True))
-    return (*alone, InFlight(together, again=0, sure=False))
+    unit = turned(placement, grid, np.minimum(microbatches, float(stages)), at)
+    return (*alone, unit, InFlight(together, again=0, sure=False))
+
+
+def turned(placement: Placement, grid: Grid, microbatches: FloatArray, at: IntArray) -> InFlight:
+    """Return what is held where ways turn round at every position, before the first backward.
+
+    A position holds the stages of several ways, there and back: of the last one as many microbatches as there
+    are stages from it on, of the first as many as the way is long less these, of those between half of them.
+    """
+    held, stages = placement.held(grid), placement.stages(grid)
+    half = grid.positions / grid.copies
+    behind = np.array([stages - held[r][-1][0] for r in at], dtype=float)
+    most = np.full((len(at), len(held[0])), half)
+    most[:, 0], most[:, -1] = 2 * half - behind, behind
+    return InFlight(np.minimum(most[:, :, None], microbatches / grid.copies), again=len(held[0]) - 1)
+
+
+def waves(placement: Placement, grid: Grid, microbatches: FloatArray, at: IntArray) -> tuple[InFlight, ...]:
+    """Return `level`, and of more microbatches than positions, which seconds do not order, `turned`."""
+    found = turned(placement, grid, microbatches, at)
+    saved = np.where(microbatches > grid.positions, found.saved, np.minimum(found.saved, 1.0))
+    return (*level(placement, grid, microbatches, at), found._replace(saved=saved))
 
 
 def level(placement: Placement, grid: Grid, microbatches: FloatArray, at: IntArray) -> tuple[InFlight, ...]:
@@ -101,19 +123,8 @@ def level(placement: Placement, grid: Grid, microbatches: FloatArray, at: IntArr
     return (sure, InFlight(most, again=most.shape[1] - 1, sure=False))
 
 
-def one_copy(
+def turned_round(
     placement: Placement, grid: Grid, microbatches: FloatArray, at: IntArray
 ) -> tuple[InFlight, ...]:
-    """Return what opposed copies hold: before the first backward of one, a microbatch of each of its stages.
-
-    As a guess, as many microbatches of each stage of all copies as there are positions, shared among copies.
-    """
-    held = placement.held(grid)
-    copy = np.array([[of for _, of in held[r]] for r in at])[:, :, None]
-    some = np.ones(len(microbatches))
-    sure = tuple(
-        InFlight((copy == one) * some, again=int(np.flatnonzero(copy[0, :, 0] == one)[-1]))
-        for one in range(grid.copies)
-    )
-    most = np.maximum(1.0, np.minimum(microbatches, grid.positions) / grid.copies)
-    return (*sure, InFlight(np.ones(copy.shape) * most, again=copy.shape[1] - 1, sure=False))
+    """Return `turned`: no position of opposed copies there and back ever holds more."""
+    return (turned(placement, grid, microbatches, at),)

@@ -11,7 +11,7 @@ from explorer.schedules import SCHEDULES, ClosedForm, Needs, Pipeline, Schedule
 from explorer.schedules._assumed_costs import Caps, Costs
 from explorer.schedules._bounds import opposed
 from explorer.schedules._common import LaneOrders, each_step_at_once
-from explorer.schedules._in_flight import one_copy
+from explorer.schedules._in_flight import turned_round
 from explorer.schedules._list_scheduler import list_schedule
 from explorer.schedules.needs import positions_of
 from explorer.schedules.pipelines import FloatArray, Pipelines, busy
@@ -68,7 +68,7 @@ def estimate(of: Pipelines, lower: FloatArray) -> FloatArray:
         lower=opposed,
         split=False,
         estimate=estimate,
-        in_flight=one_copy,
+        in_flight=turned_round,
     )
 )
 def order(shape: Shape, *, steps: int) -> Order:

@@ -96,17 +96,18 @@ def makespan(of: Pipeline) -> float | None:
 
 
 def spans(of: Pipelines) -> FloatArray:
-    """Return the (P, N) spans: the work, of which pairs may hide collectives, but not more than half; one
-    microbatch's way through all stages and back; and the ways to a lane and from it, with its work between.
+    """Return the (P, N) spans: the work, in which pairs hide collectives behind the rest of it, or that
+    behind collectives; one microbatch's way through all stages and back; and the ways to a lane and from it,
+    with its work between.
 
     Rank r of R runs all but r + 1 weight gradients before its last input gradient, which those of the ranks
     before it follow, as their forwards came before its first. Of the M microbatches of a place M - R are
-    paired.
+    `paired`.
     """
     gradient = np.minimum(of.backward_s, of.input_grad_s)
     once = of.forward_s + np.minimum(of.backward_s, of.input_grad_s + of.weight_grad_s)
     ranks, each = len(once) // 2, of.microbatches / of.grid.copies
-    pairs = np.maximum(0.0, each - ranks)
+    pairs = paired(of.grid, of.microbatches)
     ways = (of.forward_s + gradient)[: ranks - 1] + 2 * of.transfer_s[: ranks - 1]
     fill = np.concatenate([np.zeros((1, of.size)), np.cumsum(ways, axis=0)])
     found = np.empty((of.grid.positions, of.size))
@@ -114,13 +115,19 @@ def spans(of: Pipelines) -> FloatArray:
     for position, ((near, copy), (far, _)) in enumerate(of.held):
         both = once[near] + once[far]
         comm = 0.0 if of.comm_s is None else of.comm_s[near] + of.comm_s[far]
-        found[position] = each * both - pairs * np.minimum(comm, both / 2)
+        found[position] = each * both - pairs * np.clip(both - comm, 0.0, comm)
         later = (near + 1) * np.maximum(of.weight_grad_s[near], of.weight_grad_s[far])
         np.maximum(paths[copy], fill[near] + found[position] - later, out=paths[copy])
     alone = (of.forward_s + gradient).sum(axis=0) + 2 * of.transfer_s.sum(axis=0)
     for copy, path in enumerate(np.maximum(paths, alone)):
         with_path(found, path, of.placement.position(0, copy, of.grid))
     return found
+
+
+def paired(grid: Grid, microbatches: FloatArray) -> FloatArray:
+    """Return the (N,) microbatches of a stage of which not both halves are alone."""
+    ranks = grid.positions * grid.chunks / 2
+    return np.maximum(0.0, microbatches / grid.copies - ranks)
 
 
 def before_backwards(
@@ -179,6 +186,7 @@ TWICE = Least(
         lower=spans,
         estimate=estimate,
         hides=True,
+        paired=paired,
         in_flight=before_backwards,
     )
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from explorer.actions import FORWARD, Action, Actions, Order, Place, Shape
 from explorer.schedules import SCHEDULES, ClosedForm, Needs, Pipeline, Schedule
 from explorer.schedules._common import each_step, own, updates
-from explorer.schedules.dualpipe import before_backwards, estimate, in_phases, phases, spans
+from explorer.schedules.dualpipe import before_backwards, estimate, in_phases, paired, phases, spans
 from explorer.schedules.needs import Least
 from explorer.schedules.placements import VEE
 
@@ -44,6 +44,7 @@ def makespan(of: Pipeline) -> float | None:
         lower=spans,
         estimate=estimate,
         hides=True,
+        paired=paired,
         in_flight=before_backwards,
     )
 )

@@ -9,7 +9,7 @@ from explorer.schedules import SCHEDULES, ClosedForm, Needs, Pipeline, Schedule
 from explorer.schedules._assumed_costs import Caps, Costs, costs_of
 from explorer.schedules._bounds import one_way
 from explorer.schedules._common import LaneOrders, each_step_at_once
-from explorer.schedules._in_flight import level
+from explorer.schedules._in_flight import waves
 from explorer.schedules._list_scheduler import list_schedule
 from explorer.schedules.needs import positions_of
 from explorer.schedules.pipelines import FloatArray, Pipelines, busy, with_path
@@ -54,7 +54,7 @@ def estimate(of: Pipelines, lower: FloatArray) -> FloatArray:
         lower=one_way,
         split=False,
         estimate=estimate,
-        in_flight=level,
+        in_flight=waves,
     )
 )
 def order(shape: Shape, *, steps: int) -> Order:

@@ -120,6 +120,10 @@ Stays = Callable[[Grid, FloatArray], BoolArray]
 """Function from a grid and (N,) microbatches to (N,) whether every position always stays with a stage."""
 
 
+Paired = Callable[[Grid, FloatArray], FloatArray]
+"""Function from a grid and (N,) microbatches to how many of each copy's stages run beside others, at most."""
+
+
 def held_pairs(placement: Placement, grid: Grid) -> tuple[tuple[tuple[int, int], ...], ...]:
     """Return `Placement.held`, found once."""
     return _held(placement, grid.positions, grid.chunks, grid.copies)
@@ -178,6 +182,11 @@ def every_microbatch(of: Pipelines) -> FloatArray:
 def never(_of: Pipelines) -> float:
     """Return that positions go on with the next step while the last one is applied."""
     return 0.0
+
+
+def all_paired(grid: Grid, microbatches: FloatArray) -> FloatArray:
+    """Return that every microbatch of a stage may run beside another."""
+    return microbatches / grid.copies
 
 
 def never_stays(_grid: Grid, microbatches: FloatArray) -> BoolArray:

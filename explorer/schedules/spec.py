@@ -16,9 +16,11 @@ from explorer.schedules.pipelines import (
     Guess,
     Moments,
     OfPipelines,
+    Paired,
     Pipelines,
     Stays,
     Times,
+    all_paired,
     busy,
     every_step,
     never_stays,
@@ -110,6 +112,8 @@ class Schedule(Spec):
     hides: bool = False
     """Whether it overlaps actions, so that one's work hides the other's collectives: a position may take less
     than its work."""
+    paired: Paired = all_paired
+    """Where it does: the most microbatches of a stage that run beside others."""
     in_flight: Moments = one_of_each
     """Moments at which memory may peak; by default what every order holds."""
     stays: Stays = never_stays

@@ -21,13 +21,14 @@ from explorer.schedules.spec import ROUNDING, Pipeline, Schedule
 from explorer.search._devices import DeviceOrder
 from explorer.search._frames import INTERLEAVED, USUAL, BoolArray, Frame, Frames
 from explorer.search._layout_costs import LayoutCosts
+from explorer.search._least_exchanges import FORCING, least_exchanged, states_of
 from explorer.search._rates import Rates, room_of
 from explorer.search._slow_places import least_at_places, places_used
 from explorer.search.exhaustive import divisors, tensor_sizes
 from explorer.search.problem import Problem
 from explorer.search.spaces import same_training
 from explorer.strategies.cuts import balanced_cuts
-from explorer.strategies.degrees import ALL_TO_ALL, EXCHANGES, GATHER, RECOMPUTE, Degrees
+from explorer.strategies.degrees import ALL_TO_ALL, EXCHANGES, GATHER, RECOMPUTE, ZERO_LEVELS, Degrees
 from explorer.strategies.degrees_neighbours import most_replicas
 from explorer.strategies.model_axes import CONTEXT, EXPERT, TENSOR, expert_count, splittable
 
@@ -145,13 +146,19 @@ def make_block(
     """
     there = _there(problem, costs, frame, before)[frame.grid]
     if limit < math.inf:
-        there &= _shared_evenly(problem, order, costs, frame, bare=schedule.hides) < limit
+        there &= _shared_evenly(problem, order, costs, schedule, frame) < limit
     if not there.any():
         return
     need = _bytes_needed(problem, costs, schedule, frame)
     yield None
     room = room_of(problem, costs.cluster.kind_of(order[0]))
     fits = (need <= room) & there[:, None]
+    forced = _forced_s(problem, costs, schedule, frame, need, fits, room)
+    yield None
+    if limit < math.inf:
+        used = (frame.positions * frame.replicas * costs.row)[frame.grid]
+        rates, none = Rates(problem, order), np.zeros(len(frame))
+        fits &= np.stack([rates.least(part, none, used) for part in forced.T], axis=1) < limit
     hopeless = not fits.any()
     if hopeless and limit < math.inf:
         return
@@ -174,6 +181,7 @@ def make_block(
             here = least_at_places(costs, schedule, frame, used_places, rows[mine], again[mine], samples)
             least[mine] = np.maximum(least[mine], here)
         slow[mine] = costs.most_s(samples)[again[mine]]
+    np.maximum(least, forced[rows, again], out=least)
     p, d, v, count = frame.positions[grid], frame.replicas[grid], frame.chunks[grid], frame.count[rows]
     used = p * d * costs.row
     guess = slow * count / p * (1.0 + _bubble(schedule) * (p - 1) / (v * count))
@@ -189,13 +197,17 @@ def make_block(
 
 
 def _shared_evenly(
-    problem: Problem, order: DeviceOrder, costs: LayoutCosts, frame: Frame, *, bare: bool
+    problem: Problem, order: DeviceOrder, costs: LayoutCosts, schedule: Schedule, frame: Frame
 ) -> FloatArray:
     """Return the (rows,) bounds of an objective if positions share all work evenly."""
-    alone = costs.alone
-    work = (alone.bare if bare else alone.once)[np.searchsorted(alone.sizes, frame.size)]
+    alone, place = costs.alone, np.searchsorted(costs.alone.sizes, frame.size)
+    work = alone.once[place] * frame.count
+    if schedule.hides:
+        beside = frame.paired * (schedule.placement.copies or 1)
+        longer = np.maximum(alone.bare, alone.comm)[place]
+        work = alone.once[place] * (frame.count - beside) + longer * beside
     p, used = frame.positions[frame.grid], (frame.positions * frame.replicas)[frame.grid] * costs.row
-    return Rates(problem, order).least(work * frame.count / p * ROUNDING, np.zeros(len(p)), used)
+    return Rates(problem, order).least(work / p * ROUNDING, np.zeros(len(p)), used)
 
 
 def least_of_layout(
@@ -231,7 +243,7 @@ def _least_hiding(
     """Return what no strategy under a layout and a schedule that hides collectives is better than."""
     frame = frames.of(schedule, len(order), costs.row)
     there = (frame.replicas * costs.row % costs.layout.expert == 0)[frame.grid]
-    least = _shared_evenly(problem, order, costs, frame, bare=True)[there]
+    least = _shared_evenly(problem, order, costs, schedule, frame)[there]
     return float(least.min(initial=math.inf))
 
 
@@ -260,11 +272,36 @@ def _bytes_needed(problem: Problem, costs: LayoutCosts, schedule: Schedule, fram
     need = np.full((len(frame), levels), costs.cluster.kind_of(costs.table.devices[0]).reserved_bytes)
     if not schedule.placement.copies or problem.rules:
         return need
-    spread = frame.replicas * costs.row * frame.positions if training else 1
-    need += (frame.first.of(held.states[:, :levels]) / np.reshape(spread, (-1, 1)))[frame.grid]
+    need += states_of(costs, frame, ZERO_LEVELS[-1] if training else 0)[:, :levels][frame.grid]
     if len(frame.held.starts):
         need += frame.held.of(held.activations[:, :levels]) * frame.size[:, None]
     return need
+
+
+def _forced_s(
+    problem: Problem,
+    costs: LayoutCosts,
+    schedule: Schedule,
+    frame: Frame,
+    need: FloatArray,
+    fits: BoolArray,
+    room: float,
+) -> FloatArray:
+    """Return the (rows, recomputations) seconds of exchanges that none avoids, as only so states fit."""
+    found = np.zeros(need.shape)
+    if not problem.job.training or not schedule.placement.copies or problem.rules:
+        return found
+    least = states_of(costs, frame, 3)
+    tight = [
+        fits & (need + (states_of(costs, frame, below) - least)[frame.grid] > room)
+        for below in (level - 1 for level in FORCING)
+    ]
+    if not tight[0].any():
+        return found
+    exchanged = least_exchanged(costs, schedule, frame, np.asarray(tight[0].any(axis=1)))
+    for part, mine in zip(exchanged, tight, strict=True):
+        found = np.where(mine, part[:, None], found)
+    return found * ROUNDING
 
 
 def _least_s(
@@ -274,9 +311,10 @@ def _least_s(
 
     Position r works m times on its stages, after the forwards of the stages before its first and, as every
     step ends with all gradients, before their backwards: what may be put off are weight gradients alone,
-    where a schedule has them apart. Where it hides collectives, only the work beside them is sure.
+    where a schedule has them apart. Where it hides collectives, of pairs only the longer of these and of the
+    work beside them is sure; of the weight gradients it puts off as many as there are positions before it.
     """
-    once, passed, bare = costs.least_s(samples)
+    once, passed, bare, comm = costs.least_s(samples)
     at, before, starts, numbers = frame.paths
     grid, training = frame.grid[rows], costs.job.training
     copies = schedule.placement.copies or 1
@@ -284,7 +322,14 @@ def _least_s(
     begins = np.cumsum(every) - every
     path = np.arange(int(every.sum())) - np.repeat(begins - starts[grid], every)
     level, count = np.repeat(again, every), np.repeat(frame.count[rows] / copies, every)
-    found = count * at.of(bare if schedule.hides else once)[path, level]
+    found = count * at.of(once)[path, level]
+    if schedule.hides:
+        beside = np.repeat(frame.paired[rows], every)
+        found -= beside * (at.of(once) - np.maximum(at.of(bare), at.of(comm)))[path, level]
+        if training and schedule.flush and len(costs.places) == 1:
+            fill, near = frame.fills
+            late = (near[:, None] + 1) * np.maximum.reduceat((once - passed)[at.kinds], at.starts, axis=0)
+            np.maximum(found, found + (fill.of(passed) - late)[path, level], out=found)
     if training and schedule.flush and not schedule.hides:
         way = once if not schedule.split else passed
         np.maximum(found, count * at.of(way)[path, level] + before.of(way)[path, level], out=found)
@@ -301,10 +346,13 @@ def _least_cut_anew_s(
 
     Positions share all work evenly at best, and one microbatch goes down through all stages and back.
     """
-    once, passed, bare = costs.least_s(samples)
+    once, passed, bare, comm = costs.least_s(samples)
     whole, grid = costs.stages.whole, frame.grid[rows]
-    work = (bare if schedule.hides else once)[whole][again]
-    found: FloatArray = work * frame.count[rows] / frame.positions[grid]
+    found: FloatArray = once[whole][again] * frame.count[rows]
+    if schedule.hides:
+        beside = frame.paired[rows] * (schedule.placement.copies or 1)
+        found -= beside * (once[whole] - np.maximum(bare[whole], comm[whole]))[again]
+    found /= frame.positions[grid]
     if costs.job.training and schedule.flush:
         np.maximum(found, passed[whole][again], out=found)
     return found

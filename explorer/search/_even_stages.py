@@ -73,6 +73,10 @@ class Laid(NamedTuple):
     """Stages of every copy at each of these positions."""
     before: Sums
     """Stages that a microbatch passes before it reaches it; none where several copies run."""
+    fill: Sums
+    """Stages before its first one, whichever copy's that is; none where they may work side by side."""
+    near: tuple[int, ...]
+    """How many these are."""
     first: tuple[int, ...]
     """Kinds of the stages at the first position, by (stage, copy)."""
 
@@ -116,14 +120,15 @@ class EvenStages:
     def _lay(self, placement: Placement, grid: Grid) -> Laid:
         cut = self._cuts[placement.stages(grid) - 1]
         kinds, held = cut.runs.tolist(), placement.held(grid)
-        ordered = grid.copies == 1 and cut.chain
         last: dict[tuple[int, ...], int] = {}
         for pairs in held:
             mine = tuple(kinds[stage] for stage, _ in pairs)
-            last[mine] = max(last.get(mine, 0), pairs[0][0] if ordered else 0)
+            last[mine] = max(last.get(mine, 0), pairs[0][0] if cut.chain else 0)
         at = [_counted(mine) for mine in last]
-        before = [_counted(kinds[:stage]) for stage in last.values()]
-        return Laid(Sums.made(at), Sums.made(before), tuple(kinds[stage] for stage, _ in held[0]))
+        fill = Sums.made([_counted(kinds[:stage]) for stage in last.values()])
+        before = fill if grid.copies == 1 else Sums.made([((), ())] * len(last))
+        first = tuple(kinds[stage] for stage, _ in held[0])
+        return Laid(Sums.made(at), before, fill, tuple(last.values()), first)
 
 
 def _counted(kinds: Iterable[int]) -> tuple[tuple[int, ...], tuple[float, ...]]:

@@ -22,6 +22,7 @@ from explorer.search.problem import Problem
 from explorer.strategies.degrees import Degrees
 
 BoolArray = npt.NDArray[np.bool_]
+FloatArray = npt.NDArray[np.float64]
 USUAL, INTERLEAVED = Degrees(stages=2).schedule, Degrees(stages=2, chunks=2).schedule
 """Schedules of degrees that name none: with one chunk a position, and with several."""
 
@@ -44,6 +45,10 @@ class Frame:
     """(N,): samples of a microbatch per replica."""
     count: IntArray
     """(N,): microbatches of a step."""
+    stays: BoolArray
+    """(N,): whether positions stay with a stage for several microbatches (`Schedule.stays`)."""
+    paired: FloatArray
+    """(N,): microbatches of a stage that run beside others at most (`Schedule.paired`)."""
     held: Sums
     """N sums of the microbatches that the first position holds by kind of run; empty if nothing is sure."""
 
@@ -53,6 +58,12 @@ class Frame:
         at, before = (Sums.joined(part) for part in zip(*(item[:2] for item in self.laid), strict=True))
         numbers = np.array([len(item.at.starts) for item in self.laid])
         return at, before, np.cumsum(numbers) - numbers, numbers
+
+    @cached_property
+    def fills(self) -> tuple[Sums, FloatArray]:
+        """Of all paths: seconds before it, whichever copy's it is, and the number of these stages."""
+        near = [float(number) for item in self.laid for number in item.near]
+        return Sums.joined(item.fill for item in self.laid), np.array(near)
 
     @cached_property
     def first(self) -> Sums:
@@ -108,7 +119,7 @@ class Frames:
             for p in range(1, min(rows, self.stages.most) + 1)
             for v in self._chunks(schedule, p)
         ]
-        parts, held = [], []
+        parts, held, stays, paired = [], [], [np.zeros(0, dtype=bool)], [np.zeros(0)]
         for number, (p, d, v) in enumerate(grids):
             share = self._batch // d
             allowed = self._count_allowed(schedule, p, v)[
@@ -116,6 +127,9 @@ class Frames:
             ]
             counts = self._counts(share)[allowed]
             parts.append(np.array([np.full(len(counts), number), share // counts, counts]))
+            of = schedule.placement.grid(p, v), counts.astype(float)
+            stays.append(schedule.stays(*of))
+            paired.append(schedule.paired(*of))
             if self._sure(schedule):
                 kinds = self.stages.laid(schedule.placement, p, v).first
                 saved = self._in_flight(schedule, p, v)[:, np.searchsorted(self._divisors, counts)]
@@ -125,7 +139,8 @@ class Frames:
         return Frame(
             positions=columns[0], replicas=columns[1], chunks=columns[2],
             laid=tuple(self.stages.laid(schedule.placement, p, v) for p, _, v in grids),
-            grid=rows_of[0], size=rows_of[1], count=rows_of[2], held=Sums.made(held),
+            grid=rows_of[0], size=rows_of[1], count=rows_of[2], stays=np.concatenate(stays),
+            paired=np.concatenate(paired), held=Sums.made(held),
         )  # fmt: skip
 
     def _counts(self, share: int) -> IntArray:

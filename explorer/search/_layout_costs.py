@@ -26,8 +26,10 @@ FloatArray = npt.NDArray[np.float64]
 class RunBytes(NamedTuple):
     """(kinds of runs, recomputations): bytes that one device holds of each kind of run."""
 
-    states: FloatArray
-    """Of weights, gradients and optimizer states, without ZeRO."""
+    weights: FloatArray
+    gradients: FloatArray
+    optimizer: FloatArray
+    """Of its states, without ZeRO."""
     activations: FloatArray
     """Of one sample, from forward to backward."""
 
@@ -40,7 +42,9 @@ class RunSeconds(NamedTuple):
     passed: FloatArray
     """Of its forward and its input gradient."""
     bare: FloatArray
-    """Of all its work but the collectives that another microbatch's may hide, at most half."""
+    """Of all its work but its collectives."""
+    comm: FloatArray
+    """Of its collectives inside the lane."""
 
 
 class WholeModel(NamedTuple):
@@ -51,6 +55,7 @@ class WholeModel(NamedTuple):
     once: FloatArray
     passed: FloatArray
     bare: FloatArray
+    comm: FloatArray
     """As `RunSeconds` has them."""
 
 
@@ -74,6 +79,7 @@ class LayoutCosts:
         self._alone_s: dict[tuple[int, int], float] = {}
         self._seconds: dict[tuple[int, int], RunSeconds] = {}
         self._bytes: RunBytes | None = None
+        self._exchanged: dict[int, FloatArray] = {}
 
     @property
     def row(self) -> int:
@@ -141,18 +147,19 @@ class LayoutCosts:
         )  # fmt: skip
 
     def _alone_at(self, sizes: list[int], first: int) -> list[FloatArray]:
-        """Return `once`, `passed` and `bare` of `WholeModel` at one place."""
+        """Return `once` and the others of `WholeModel` at one place."""
         whole = self.table.whole(replace(self._choice, first=first), tuple(sizes))
         if whole is None:
             ends = self.stages.starts[[self.stages.whole]], self.stages.stops[[self.stages.whole]]
             rows = [self._runs_at(samples, first, RECOMPUTE[0], *ends) for samples in sizes]
             return [np.concatenate(part) for part in zip(*rows, strict=True)]
         if not self.job.training:
-            return [whole.forward] * 3
+            return [whole.forward] * 3 + [0.0 * whole.forward]
         both = whole.input_grad + whole.weight_grad - whole.behind_weight
         once = whole.forward + both
         passed = whole.forward + np.minimum(whole.input_grad, both)
-        return [once, passed, np.maximum(once - whole.comm, once / 2)]
+        comm = whole.comm - whole.behind_weight
+        return [once, passed, once - comm, comm]
 
     def most_s(self, samples: int) -> FloatArray:
         """Return the (recomputations,) seconds of all layers, on the place where they take longest."""
@@ -166,18 +173,17 @@ class LayoutCosts:
 
     def _runs_at(
         self, samples: int, first: int, recompute: str, starts: IntArray, stops: IntArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return the seconds of runs as `RunSeconds` has them, for one recomputation."""
         choice = replace(self._choice, first=first, recompute=recompute, microbatch_size=samples)
         times = self.table.seconds(choice, starts, stops)
         if not self.job.training:
-            return times.forward_s, times.forward_s, times.forward_s
+            return times.forward_s, times.forward_s, times.forward_s, 0.0 * times.forward_s
         gradient = times.input_grad_s + times.recompute_s
         whole = gradient + times.weight_grad_s - times.behind_weight_s
         once = times.forward_s + whole
-        comm = times.forward_comm_s + times.backward_comm_s + times.recompute_comm_s
-        bare = np.maximum(once - comm, once / 2)
-        return once, times.forward_s + np.minimum(gradient, whole), bare
+        comm = times.forward_comm_s + times.backward_comm_s + times.recompute_comm_s - times.behind_weight_s
+        return once, times.forward_s + np.minimum(gradient, whole), once - comm, comm
 
     # ---- bytes --------------------------------------------------------------------------------------
 
@@ -188,11 +194,25 @@ class LayoutCosts:
             for recompute in RECOMPUTE:
                 choice = replace(self._choice, recompute=recompute)
                 held = self.table.memory(choice, self.stages.starts, self.stages.stops)
-                states = held.weight_bytes + held.gradient_bytes + held.optimizer_bytes
-                found.append((states, held.activation_bytes_per_sample))
-            states_bytes, activations = (np.array(part).T for part in zip(*found, strict=True))
-            self._bytes = RunBytes(states_bytes, activations)
+                states = held.weight_bytes, held.gradient_bytes, held.optimizer_bytes
+                found.append((*states, held.activation_bytes_per_sample))
+            self._bytes = RunBytes(*(np.array(part).T for part in zip(*found, strict=True)))
         return self._bytes
+
+    # ---- exchanges ----------------------------------------------------------------------------------
+
+    def exchanged(self, replicas: int) -> FloatArray:
+        """Return the (kinds of runs, 2) seconds in which the first devices reduce the gradients of each kind
+        of run, and gather its weights under ZeRO 3; with so many replicas.
+        """
+        if replicas not in self._exchanged:
+            choice = replace(self._choice, replicas=replicas, zero=3)
+            found = self.table.exchange(choice, self.stages.starts, self.stages.stops)
+            reduced = np.maximum(
+                found.reduce_s * found.reduce_parts, found.expert_reduce_s * found.expert_reduce_parts
+            )
+            self._exchanged[replicas] = np.stack([reduced, found.gather_part_s * found.blocks], axis=1)
+        return self._exchanged[replicas]
 
 
 def _regular(cluster: Cluster, devices: tuple[int, ...], size: int) -> bool:

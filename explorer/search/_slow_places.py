@@ -71,6 +71,9 @@ def least_at_places(
     found = np.zeros(len(rows))
     for place in range(len(costs.places)):
         seconds = costs.seconds(samples, place)
-        least = np.minimum.reduceat(at.of(seconds.bare if schedule.hides else seconds.once), starts, axis=0)
+        work = at.of(seconds.once)
+        if schedule.hides:
+            work = np.maximum(at.of(seconds.bare), at.of(seconds.comm))
+        least = np.minimum.reduceat(work, starts, axis=0)
         np.maximum(found, np.where(used[grid, place], count * least[grid, again], 0.0), out=found)
     return found

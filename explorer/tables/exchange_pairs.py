@@ -252,8 +252,9 @@ class Pairs:
         work = self.seconds
         forward, backward, input_grad = (np.maximum(part + inside, fetch) for part in work[:3])
         longer = Seconds(forward, backward, input_grad, work.weight_grad)
-        if work.comm is not None:  # how much of what was added is hidden is not known: all of it might be
-            longer = longer._replace(comm=forward + backward)
+        if work.comm is not None:  # what was added waits for exchanges: other work may run meanwhile
+            computing = work.forward + work.backward - work.comm
+            longer = longer._replace(comm=forward + backward - computing)
         sent = np.where(self.zero >= 2, (self.exchange.last + self.exchange.earlier) / self.run, 0.0)
         sent += GATHERS[self.schedule.apart] * fetch
         sent *= len({copy for _, copy in self.held[0]})

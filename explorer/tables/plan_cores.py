@@ -112,7 +112,8 @@ class PlanCores:
         """
         spans = busy(of)
         if of.comm_s is not None:
-            spans -= np.minimum(of.work_s(of.comm_s), spans / 2)
+            comm = of.work_s(of.comm_s)
+            spans = np.maximum(spans - comm, comm)
         if not self.shape.schedule.flush:
             return spans
         alone = of.grid.chunks * of.grid.copies == 1

@@ -192,14 +192,16 @@ def bytes_at(moment: InFlight, position: int, sizes: list[float]) -> float:
     return found + (0.5 * float(moment.waiting[position, :, 0] @ sizes) if moment.waiting is not None else 0)
 
 
-@pytest.mark.parametrize("name", ["1f1b", "gpipe", "interleaved_1f1b", "gpipe_2bp", "1f1b_2bp", "zb_v"])
+@pytest.mark.parametrize(
+    "name", ["1f1b", "gpipe", "interleaved_1f1b", "gpipe_2bp", "1f1b_2bp", "zb_v", "bitpipe"]
+)
 def test_in_flight_is_exact_for_equal_stages(name: str) -> None:
     schedule, rng = SCHEDULES.get(name), random.Random(5)
     for _ in range(40):
         shape, _, p, chunks = drawn(schedule, rng, wild=False)
         order, grid = ordered(schedule, shape), schedule.placement.grid(p, chunks)
         moments = moments_of(schedule, shape, grid)
-        sizes = {(stage, 0): 1.0 for stage in range(shape.stages)}
+        sizes = {(stage, copy): 1.0 for stage in range(shape.stages) for copy in range(grid.copies)}
         for position, held in enumerate(schedule.placement.held(grid)):
             found = max(bytes_at(moment, position, [1.0] * len(held)) for moment in moments)
             assert found == pytest.approx(max(held_bytes(order, position, sizes)))
