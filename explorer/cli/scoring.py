@@ -15,13 +15,13 @@ from explorer.cli.inputs import add_json, pairs
 from explorer.cli.output import emit_error, emit_json, say, table
 from explorer.score.heldout import HeldOut, held_out
 from explorer.score.reading import reference_folder, reference_in
-from explorer.score.rows import SETS
+from explorer.score.rows import published
 from explorer.score.running import Scored, paths_of, score
 from explorer.score.runs import score_runs
 from explorer.score.statistics import Statistics
 from explorer.score.tables import HEADS, cells, each_csv, markdown
 
-ROW_SETS = ("vtrain_single", "vtrain_multi", "sailor", "simumax")
+ROW_SETS = ("vtrain_single", "vtrain_multi", "sailor", "simumax", "general")
 """Sets whose rows have a format of their own, so that other rows may be given in it."""
 BUNDLED, LEFT_OUT = "Profiles as bundled", "Leave one source out"
 """Names of the two tables under `--leave-one-source-out`."""
@@ -55,7 +55,7 @@ def add_commands(commands: Any) -> None:
 def run_score(options: argparse.Namespace) -> int:
     """Score the sets that were named."""
     given = _given(options.rows)
-    names = list(dict.fromkeys([*options.sets, *given])) or ([] if options.history else SETS.names())
+    names = list(dict.fromkeys([*options.sets, *given])) or ([] if options.history else published())
     if options.processes is not None and options.processes < 1:
         raise InputError(
             f"{options.processes} processes", key="--processes", found=options.processes, allowed=">= 1"

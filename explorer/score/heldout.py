@@ -20,7 +20,7 @@ from explorer.calibrate.posterior import Array
 from explorer.cluster import Cluster
 from explorer.score.knob_fit import fit
 from explorer.score.knobs import Knob, knobs_of
-from explorer.score.rows import SETS, ScoredRow
+from explorer.score.rows import SETS, ScoredRow, published
 from explorer.score.trials import TrialPart, Trials
 
 MOST_DEVICES = 128
@@ -94,7 +94,7 @@ def _others(name: str, own: Sequence[Knob], reference: Path) -> tuple[TrialPart,
     ours = SETS.get(name)
     keys = {knob.key for knob in own}
     found = []
-    for other in SETS.names():
+    for other in published():
         theirs = SETS.get(other)
         same_device = set(theirs.device) & set(ours.device)
         if theirs.source == ours.source or not same_device or theirs.unit == "ratio":

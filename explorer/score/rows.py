@@ -71,7 +71,7 @@ class MeasuredSet(Spec):
     """Published measurements; its function is a `Reader`."""
 
     path: str
-    """Path of its rows inside the reference folder."""
+    """Path of its rows inside the reference folder; empty if its rows are only ever given."""
     device: tuple[str, ...]
     """Device kinds that it needs."""
     source: str
@@ -93,3 +93,8 @@ class MeasuredSet(Spec):
 
 SETS: Registry[MeasuredSet] = Registry("set of measurements", "explorer.score.sets", MeasuredSet)
 """Sets by name."""
+
+
+def published() -> list[str]:
+    """Return the names of the sets whose rows lie in the reference folder."""
+    return [name for name in SETS.names() if SETS.get(name).path]

@@ -81,9 +81,14 @@ def paths_of(names: Sequence[str], given: Mapping[str, Path]) -> dict[str, Path]
     """Return the place of each set's rows: as given, else inside the reference folder.
 
     Raises:
-        InputError: a set is unknown, or a reference folder is needed and missing.
+        InputError: a set is unknown or has no published rows, or a reference folder is needed and missing.
     """
     inside = {name: SETS.get(name).path for name in names}
+    for name in names:
+        if not inside[name] and name not in given:
+            raise InputError(
+                f"nobody published rows of {name!r}", key="SET", found=name, allowed=f"--rows {name}=PATH"
+            )
     return {name: given.get(name) or reference_folder() / inside[name] for name in names}
 
 

@@ -50,6 +50,6 @@ def test_processes_change_nothing(reference_dir: Path, tmp_path: Path) -> None:
 
 
 def test_every_set_has_a_place(reference_dir: Path) -> None:
-    from explorer.score.rows import SETS
+    from explorer.score.rows import published
 
-    assert all(path.exists() for path in paths_of(SETS.names(), {}).values())
+    assert all(path.exists() for path in paths_of(published(), {}).values())
