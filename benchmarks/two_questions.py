@@ -7,7 +7,8 @@ a T5, a Mixtral of small width and a user's module with a skip connection; pipel
 replicas. (a) is the error of the step, given times of its parts from the same run; (b) that of the seconds of
 compute by a profile of this machine, made first unless a file is given; memory is the largest error of a
 rank's peak tensor bytes. The share of a core that ranks got, and the load, stand beside. Ends with 1 if a run
-computes wrong numbers. Wants an idle machine with two cores: a verdict needs most of a core for each rank.
+computes wrong numbers or an error is larger than asked. Wants an idle machine with two cores: a verdict needs
+most of a core for each rank.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -36,6 +38,10 @@ from explorer.strategies.uniform import uniform
 from explorer.workload import default_workload
 
 CLUSTER, BATCH = "dgx-a100", 64
+ASKED = (("(a) step", 5.0, 15.0), ("(b) compute", 15.0, 30.0), ("memory", 5.0, 5.0))
+"""Largest median and worst error, in per cent."""
+VERDICTS = 0.9
+"""Least share of the runs with a verdict."""
 SIZES = {"vocab": "8000", "layers": "4", "embed": "512", "heads": "8"}
 CONFIGS: dict[str, dict[str, Any]] = {
     "t5": {"model_type": "t5", "d_model": 384, "d_ff": 1024, "num_layers": 4, "num_heads": 6, "d_kv": 64,
@@ -154,14 +160,23 @@ def main(arguments: list[str]) -> int:
             figures.append([abs(error) for error in errors])
             failed += not found.numerics_ok
             told += found.verdict != TOO_NOISY
-    if figures:
-        first, second, memory = zip(*figures, strict=True)
+    held = not figures or _summary(figures, told, int(high or low) - int(low) + 1)
+    return int(failed > 0 or not held)
+
+
+def _summary(figures: Sequence[Sequence[float]], told: int, runs: int) -> bool:
+    """Print medians and worst errors beside what is asked; tell whether all is met."""
+    print("\n| over all runs | median | asked | worst | asked | met |\n|---|---|---|---|---|---|")
+    met = []
+    for (what, middle, most), errors in zip(ASKED, zip(*figures, strict=True), strict=True):
+        met.append(not (median(errors) > middle or max(errors) > most))
         print(
-            f"\nMedian (a) {median(first):.1f} %, worst {max(first):.1f} %; (b) {median(second):.1f} %, worst"
-            f" {max(second):.1f} %; memory {median(memory):.1f} %, worst {max(memory):.1f} %; a verdict in"
-            f" {told} of {len(figures)}."
+            f"| {what} | {median(errors):.1f} % | {middle:g} % | {max(errors):.1f} % | {most:g} % |"
+            f" {sum(error <= most for error in errors)} of {runs} runs |"
         )
-    return int(failed > 0)
+    met.append(told >= VERDICTS * runs)
+    print(f"| verdicts | | | {told} of {runs} | {VERDICTS * runs:g} | |")
+    return all(met)
 
 
 if __name__ == "__main__":

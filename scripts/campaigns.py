@@ -45,6 +45,10 @@ CAMPAIGNS = {
         "Faults while a plan is validated, and how each of them ends",
         ("--trials", "24", "--seed", "9", "--at-once", "2"),
     ),
+    "two_questions": Campaign(
+        "Short real runs of 2 ranks: their order given their parts (a), their parts by a profile (b)",
+        ("--rounds", "3"),
+    ),
     "slow_link": Campaign("A choice that the topology decides, on two nodes with a slow link", ()),
 }
 

@@ -224,7 +224,8 @@ def _parts(kind: DeviceKind, name: str) -> tuple[str, ...]:
     if name not in CLASSES:
         return (name,)
     tiles = {"tiles" if min(tile.rows, tile.columns) >= SQUARE else "tiles.small" for tile in kind.tiles}
-    curve = (f"{CURVES}{name}",) if name in dict(kind.efficiency) else ()
+    alike = (name, "update") if name == "memory" else (name,)
+    curve = tuple(f"{CURVES}{item}" for item in alike if item in dict(kind.efficiency))
     return (*curve, *sorted(tiles)) if name == "matmul" else curve
 
 

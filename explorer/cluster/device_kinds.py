@@ -88,7 +88,8 @@ class DeviceKind:
     peak_flops_per_s: tuple[tuple[str, float], ...]
     """Dense peak by precision: (("bf16", 312e12), ("fp32", 19.5e12))."""
     efficiency: tuple[tuple[str, Curve], ...] = ()
-    """By operation class (`matmul`, `attention`, `conv`, `memory`): fraction of peak over FLOPs (bytes)."""
+    """By operation class (`matmul`, `attention`, `conv`, `memory`, `update`): fraction of peak over FLOPs, or
+    over bytes."""
     compute_units: int = 0
     """Streaming multiprocessors (cores) among which a matrix product's tiles are dealt; 0 if unknown."""
     tiles: tuple[Tile, ...] = ()

@@ -1,4 +1,8 @@
-"""Seconds of optimizer steps: bound by the memory that they move."""
+"""Seconds of optimizer steps: bound by the memory that they move.
+
+A step writes where it has read. A processor fetches what it writes anew before it writes it, so a device kind
+may state the fraction of its bandwidth that a step reaches, the curve `update`; else it is that of `memory`.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,13 @@ import numpy as np
 from explorer.base.caching import remembered
 from explorer.base.errors import InputError
 from explorer.base.units import dtype_bytes
-from explorer.cluster import DeviceKind
+from explorer.cluster import Curve, DeviceKind
 from explorer.costs.efficiency import curve_of, effective_size
 from explorer.costs.measured import Array
 from explorer.workload import OPTIMIZERS
+
+UPDATE = "update"
+"""Efficiency class of optimizer steps."""
 
 
 @remembered(4096)
@@ -40,7 +47,8 @@ def updates_seconds(kind: DeviceKind, *, elements: Array, optimizer: str, precis
             allowed=", ".join(OPTIMIZERS),
         )
     wide = max(1.0, dtype_bytes(precision) / 4)
-    return _moving_seconds(kind, elements * OPTIMIZERS[optimizer].moved_bytes * wide)
+    curve = dict(kind.efficiency).get(UPDATE) or curve_of(kind, "memory")
+    return _moving_seconds(kind, curve, elements * OPTIMIZERS[optimizer].moved_bytes * wide)
 
 
 def predicting_seconds(kind: DeviceKind, *, elements: float, optimizer: str, precision: str) -> float:
@@ -54,11 +62,11 @@ def predicting_seconds(kind: DeviceKind, *, elements: float, optimizer: str, pre
     if not states:
         return 0.0  # nothing says where the weights go
     moved = elements * (max(4.0, width) * (1 + states) + width)
-    return float(_moving_seconds(kind, np.asarray([moved]))[0])
+    return float(_moving_seconds(kind, curve_of(kind, "memory"), np.asarray([moved]))[0])
 
 
-def _moving_seconds(kind: DeviceKind, moved_bytes: Array) -> Array:
+def _moving_seconds(kind: DeviceKind, curve: Curve | None, moved_bytes: Array) -> Array:
     """Return the seconds of kernels that only move memory; those that move nothing do not run."""
-    effective = effective_size(curve_of(kind, "memory"), moved_bytes)
+    effective = effective_size(curve, moved_bytes)
     seconds = effective / kind.memory_bandwidth_bytes_per_s + kind.launch_overhead_s
     return np.where(moved_bytes <= 0, 0.0, seconds)

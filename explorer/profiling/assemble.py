@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from explorer.base.units import dtype_bytes
 from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup, Software, Source
 from explorer.cluster_profiles import cluster_names, load_cluster
 from explorer.costs.graph_work import BACKWARD_PRODUCTS, HALF
@@ -15,6 +16,7 @@ from explorer.profiling import curve_fits
 from explorer.profiling.curve_fits import Key, MedianSeconds
 from explorer.profiling.machine import Host
 from explorer.run.judging.profile_correction import same_device
+from explorer.workload import OPTIMIZERS
 
 PCIE_MOST = 64e9
 """Bytes/s in one direction that no PCIe 5.0 x16 slot reaches: faster links are NVLink."""
@@ -65,7 +67,7 @@ def _where(host: Host, first: Mapping[str, Any], ranks: int) -> str:
 def _kind(first: Mapping[str, Any], ranks: int, found: Found, where: str) -> DeviceKind:
     base = _base(first, ranks, found, where)
     on_cpu = first["name"] == "cpu"
-    launch = found[Key("issue" if on_cpu else "launch", "", ())]
+    launch = found.get(Key("operator", "", ())) or found[Key("issue" if on_cpu else "launch", "", ())]
     kind = replace(
         base,
         software=_software(found, where, on_cpu=on_cpu),
@@ -73,7 +75,7 @@ def _kind(first: Mapping[str, Any], ranks: int, found: Found, where: str) -> Dev
         reserved_bytes=float(first["reserved_bytes"]),
     )
     how = [
-        _measured("launch_overhead_s", where, launch, "a chain of operators on one element"),
+        _measured("launch_overhead_s", where, launch, _launched(found)),
         _measured("reserved_bytes", where, None, "memory of a rank before its first tensor"),
     ]
     if not on_cpu:
@@ -83,6 +85,12 @@ def _kind(first: Mapping[str, Any], ranks: int, found: Found, where: str) -> Dev
     how += more
     kind, more = _efficiency(kind, found, where)
     return _with_sources(kind, (*how, *more))
+
+
+def _launched(found: Found) -> str:
+    if Key("operator", "", ()) in found:
+        return "operators of a block on a few elements, their code no longer in the caches"
+    return "a chain of operators on one element"
 
 
 def _software(found: Found, where: str, *, on_cpu: bool) -> Software:
@@ -126,14 +134,20 @@ def _base(first: Mapping[str, Any], ranks: int, found: Found, where: str) -> Dev
             "memory_bandwidth_bytes_per_s",
             where,
             None,
-            "the fastest size of x + 1, small ones stay in caches",
+            "the fastest size of x + 1, or of a step of Adam",
             _band(found, "memory"),
         ),
     )
     return DeviceKind(
         name=kind_name(str(first["name"])),
         memory_bytes=float(first["memory_bytes"]) / shared,
-        memory_bandwidth_bytes_per_s=_short(curve_fits.best_rate(_moved_seconds(found), overhead)),
+        memory_bandwidth_bytes_per_s=_short(
+            max(
+                curve_fits.best_rate(work, overhead)
+                for what in ("memory", "update")
+                if (work := _moved_seconds(found, what))
+            )
+        ),
         peak_flops_per_s=tuple((precision, _short(peak)) for precision, peak in peaks.items()),
         compute_units=int(first.get("compute_units", 0)),
         sources=measured,
@@ -176,19 +190,24 @@ def _known_kind(first: Mapping[str, Any]) -> DeviceKind | None:
 def _efficiency(kind: DeviceKind, found: Found, where: str) -> tuple[DeviceKind, list[Source]]:
     """Fit curves of all classes, and tiles if the device has compute units."""
     precision = _precisions(found)[0]
-    peak, overhead = kind.peak(precision), kind.launch_overhead_s
+    peak, overhead = kind.peak(precision), _loop_overhead(kind, found)
     curves = {"matmul": curve_fits.curve(_flops_seconds(found, "product", precision), peak, overhead)}
-    for what in ("attention", "conv", *_BACKWARD):
-        if work := _flops_seconds(found, what, precision):
-            curves[what] = curve_fits.curve(work, peak, overhead)
-    curves["memory"] = curve_fits.curve(_moved_seconds(found), kind.memory_bandwidth_bytes_per_s, overhead)
+    for name in ("memory", "update"):
+        if work := _moved_seconds(found, name):
+            curves[name] = curve_fits.curve(work, kind.memory_bandwidth_bytes_per_s, overhead)
     kind = replace(kind, efficiency=tuple(curves.items()))
-    spread = _band(found, "product", "attention", "conv", *_BACKWARD, "memory")
-    what = f"products, attention and convolutions in {precision}, copies, by size"
-    how = [_measured("efficiency", where, None, what, spread)]
+    exposure: list[Source] = []
     if not kind.compute_units:
-        kind, more = _exposed(kind, found, where)
-        return kind, [*how, *more]
+        kind, exposure = _exposed(kind, found, where)
+    for what in ("attention", "conv", *_BACKWARD):
+        if work := _flops_seconds(found, what, precision, kind):
+            curves[what] = curve_fits.curve(work, peak, overhead)
+    kind = replace(kind, efficiency=tuple(curves.items()))
+    spread = _band(found, "product", "attention", "conv", *_BACKWARD, "memory", "update")
+    what = f"products, attention and convolutions in {precision}, copies, updates, by size"
+    how = [_measured("efficiency", where, None, what, spread), *exposure]
+    if not kind.compute_units:
+        return kind, how
     products = {
         (key.size[0], key.size[1], key.size[2]): timing.seconds
         for key, timing in found.items()
@@ -285,34 +304,54 @@ def _overhead(first: Mapping[str, Any], found: Found) -> float:
     return found[Key(what, "", ())].seconds
 
 
-def _flops_seconds(found: Found, what: str, precision: str) -> dict[float, float]:
+def _loop_overhead(kind: DeviceKind, found: Found) -> float:
+    """Return what a kernel costs besides its work where it was timed: in a loop of its own."""
+    return found[Key("issue", "", ())].seconds if Key("operator", "", ()) in found else kind.launch_overhead_s
+
+
+def _flops_seconds(
+    found: Found, what: str, precision: str, kind: DeviceKind | None = None
+) -> dict[float, float]:
+    """Return seconds by FLOPs. `kind`: the device, whose memory is taken off again where it adds to them."""
     halves = 2.0 if what == "conv_backward" else 1.0  # each of its two gradients is priced by itself
     pairs = [
-        (flops_of(what, key.size), timing.seconds / halves)
+        (flops_of(what, key.size), _without_memory(kind, what, key, timing.seconds / halves))
         for key, timing in found.items()
         if key.what == what and key.precision == precision
     ]
     return curve_fits.by_size(pairs)
 
 
-def _moved_seconds(found: Found) -> dict[float, float]:
+def _without_memory(kind: DeviceKind | None, what: str, key: Key, seconds: float) -> float:
+    """Return the seconds of a convolution that the costs leave to its compute."""
+    if kind is None or not what.startswith("conv"):
+        return seconds
+    samples, channels, edge, kernel = (*key.size, 3)[:4]
+    elements = 2 * samples * channels * edge**2 + (channels * kernel) ** 2
+    return curve_fits.without_memory(kind, dtype_bytes(key.precision) * elements, seconds)
+
+
+def _moved_seconds(found: Found, what: str = "memory") -> dict[float, float]:
+    """Return seconds by bytes of what only moves memory; `memory` states bytes, `update` scalars."""
+    each = OPTIMIZERS["adam"].moved_bytes if what == "update" else 1.0
     return curve_fits.by_size(
-        (float(key.size[0]), t.seconds) for key, t in found.items() if key.what == "memory"
+        (each * key.size[0], timing.seconds) for key, timing in found.items() if key.what == what
     )
 
 
 def flops_of(what: str, size: tuple[int, ...]) -> float:
-    """Count FLOPs: 2 m n k for a product, half of 4 h t^2 w for causal attention, 18 s c^2 e^2 for a conv.
+    """Count FLOPs: 2 m n k for a product, half of 4 h t^2 w for causal attention, 2 k^2 s c^2 e^2 for a conv.
 
     The backward of an attention has five products where the forward has two; of the two gradients of a
     convolution each is one.
     """
-    a, b, c = size
+    a, b, c, *more = size
     if what == "attention_backward":
         return 2 * BACKWARD_PRODUCTS * flops_of("attention", size)
     if what == "product":
         return 2.0 * a * b * c
-    return HALF * 4.0 * a * b * b * c if what == "attention" else 18.0 * a * b * b * c * c
+    kernel = more[0] if more else 3
+    return HALF * 4.0 * a * b * b * c if what == "attention" else 2.0 * kernel**2 * a * b * b * c * c
 
 
 def _short(number: float) -> float:

@@ -178,23 +178,41 @@ def fit_tiles(
 def exposed_share(kind: DeviceKind, precision: str, seconds: Mapping[tuple[int, ...], float]) -> float:
     """Return the share of the shorter of compute and memory that products take besides the longer.
 
-    The three products of a linear layer read or write its weights once each. The share is the median over
-    layers, between 0 and `MOST_EXPOSED`.
+    The three products of a linear layer read or write its weights once each. The share, between 0 and
+    `MOST_EXPOSED`, has the least sum of absolute log errors over layers: it lies at one of theirs.
 
     Args:
         kind: the device, with its curves.
         precision: of the products.
         seconds: by rows, columns and depth, of all three.
     """
-    wide, shares = dtype_bytes(precision), []
+    wide, parts = dtype_bytes(precision), []
     for (rows, columns, depth), measured in seconds.items():
         flops = np.array([2.0 * rows * columns * depth])
         moved = np.array([wide * float(rows * depth + depth * columns + rows * columns)])
         compute = float(effective_size(curve_of(kind, "matmul"), flops)[0]) / kind.peak(precision)
         memory = effective_size(curve_of(kind, "memory"), moved)[0] / kind.memory_bandwidth_bytes_per_s
         one = measured / 3 - kind.launch_overhead_s
-        shares.append((one - max(compute, memory)) / min(compute, memory))
-    return min(MOST_EXPOSED, max(0.0, float(median(shares))))
+        parts.append((max(compute, memory), min(compute, memory), one))
+    longer, shorter, taken = np.maximum(np.array(parts, dtype=float).T, 1e-12)
+    shares = np.clip((taken - longer) / shorter, 0.0, MOST_EXPOSED)
+    errors = np.abs(np.log((longer + np.outer(shares, shorter)) / taken)).sum(axis=1)
+    return float(shares[np.argmin(errors)])
+
+
+def without_memory(kind: DeviceKind, moved_bytes: float, seconds: float) -> float:
+    """Return the compute that with its memory takes the seconds, the inverse of what the costs add up:
+    seconds = max(compute, memory) + exposed x min(compute, memory).
+
+    It is a quarter of the seconds at least: what hides behind memory cannot be told.
+    """
+    exposed = kind.exposed_memory
+    bandwidth = kind.memory_bandwidth_bytes_per_s
+    moved = np.array([moved_bytes])
+    memory = float(effective_size(curve_of(kind, "memory"), moved)[0]) / bandwidth
+    longer = seconds - exposed * memory
+    shorter = (seconds - memory) / exposed if exposed else seconds
+    return max(longer if longer >= memory else min(shorter, memory), seconds / 4)
 
 
 def _relieved(seconds: float, overhead_s: float) -> float:

@@ -14,7 +14,16 @@ _CPU_PRODUCTS = (
     (32, 32, 32), (64, 64, 64), (128, 128, 128), (256, 256, 256), (512, 512, 512), (1024, 1024, 1024),
     (64, 1024, 256), (256, 256, 1024), (512, 1024, 256), (256, 4096, 1024),
 )  # fmt: skip
-_CPU_THIN = ((8, 4096, 1024), (16, 3072, 768), (16, 16384, 1024), (64, 4096, 1024))
+_CPU_THIN = (
+    (64, 1536, 384), (32, 2048, 512), (16, 3072, 768), (8, 4096, 1024), (16, 16384, 768),
+)  # fmt: skip
+"""Up-projections of the usual widths and a vocabulary, weights of 2 to 50 MB: how libraries pack them depends
+on their size.
+"""
+_CPU_CONVOLUTIONS = (
+    (1, 16, 16, 3), (4, 64, 28, 3),
+    *((1, 64 << k, 56 >> k, kernel) for k in range(4) for kernel in (1, 3)),  # a residual network's
+)  # fmt: skip
 _CUDA_PRODUCTS = (
     *((n, n, n) for n in (128, 256, 512, 1024, 2048, 4096, 8192)),
     *((rows, n, k) for rows in (1024, 4096, 8192) for n, k in ((1024, 4096), (4096, 1024), (4096, 11008))),
@@ -41,8 +50,9 @@ def survey_of(device: str, precisions: tuple[str, ...], *, quick: bool = False) 
             products=_CPU_PRODUCTS,
             thin=_CPU_THIN,
             attentions=((4, 64, 32), (4, 256, 32), (8, 512, 64)),
-            convolutions=((1, 16, 16), (4, 32, 16), (4, 64, 28)),
+            convolutions=_CPU_CONVOLUTIONS,
             moved_bytes=(1 << 12, 1 << 15, 1 << 18, 1 << 21, 1 << 24, 1 << 26),
+            updated=(1 << 14, 1 << 18, 1 << 22),
             message_bytes=(1 << 8, 1 << 14, 1 << 17, 1 << 20, 1 << 23),
             reduce_bytes=(1 << 8, 1 << 14, 1 << 17, 1 << 20, 1 << 23),
         )
@@ -58,6 +68,7 @@ def _thinned(survey: Survey) -> Survey:
         attentions=_few(survey.attentions, 2),
         convolutions=_few(survey.convolutions, 2),
         moved_bytes=_few(survey.moved_bytes, 3),
+        updated=_few(survey.updated, 2),
         message_bytes=_few(survey.message_bytes, 3),
         reduce_bytes=_few(survey.reduce_bytes, 3),
     )

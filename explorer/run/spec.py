@@ -138,10 +138,13 @@ class Survey:
     """Rows, columns and depth of linear layers of few rows, whose three products are timed as one."""
     attentions: tuple[tuple[int, int, int], ...] = ()
     """Heads of all samples, tokens and head size of causal attention."""
-    convolutions: tuple[tuple[int, int, int], ...] = ()
-    """Samples, channels and edge in pixels of 3 x 3 convolutions."""
+    convolutions: tuple[tuple[int, ...], ...] = ()
+    """Samples, channels and edge in pixels of 3 x 3 convolutions; a fourth number is another edge
+    of the kernel."""
     moved_bytes: tuple[int, ...] = ()
     """Bytes that an operator reads and writes, together."""
+    updated: tuple[int, ...] = ()
+    """Scalars that a step of Adam updates."""
     message_bytes: tuple[int, ...] = ()
     """Bytes of the point-to-point messages between neighbours."""
     reduce_bytes: tuple[int, ...] = ()

@@ -114,3 +114,15 @@ def test_thin_products_give_the_exposed_share_back(share: float, overhead: float
     assert curve_fits.exposed_share(kind, "fp16", seconds) == pytest.approx(share, abs=1e-6)
     quick = {size: value / 100 for size, value in seconds.items()}
     assert curve_fits.exposed_share(kind, "fp16", quick) == 0.0
+
+
+@given(st.floats(1e-6, 1e-2), st.floats(1e4, 1e9), st.floats(0.0, MOST_EXPOSED))
+def test_compute_is_what_memory_leaves_of_the_seconds(compute: float, moved: float, exposed: float) -> None:
+    """The inverse of what the costs add up, wherever compute takes the longer."""
+    kind = replace(KIND, exposed_memory=exposed)
+    memory = moved / kind.memory_bandwidth_bytes_per_s
+    seconds = max(compute, memory) + exposed * min(compute, memory)
+    found = curve_fits.without_memory(kind, moved, seconds)
+    assert found >= seconds / 4
+    if compute > max(memory, seconds / 4):
+        assert found == pytest.approx(compute, rel=1e-6)

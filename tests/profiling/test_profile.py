@@ -12,6 +12,7 @@ from explorer.base.errors import InputError
 from explorer.cli.main import main
 from explorer.cluster_profiles import load_cluster, save_cluster
 from explorer.costs.collectives import transfer_seconds
+from explorer.costs.update_time import update_seconds
 from explorer.profiling import keep_profile, kept_path, kept_profile, profile_machine
 from explorer.profiling.assemble import assemble, flops_of, kind_name
 from explorer.profiling.machine import Host, chosen, this_host
@@ -20,6 +21,7 @@ from explorer.run.judging.calibrate import Calibrated, uncalibrated
 from explorer.run.judging.profile_correction import correct, same_device
 from explorer.run.model import model_graph, transformer
 from explorer.run.spec import RunSpec, Survey, from_data, to_data
+from explorer.run.survey.host_work import block_kernels
 from explorer.workload import Job
 
 HOST = Host(cores=8, memory_nodes=1, processor="Some Processor")
@@ -108,6 +110,7 @@ def test_flops_of_what_is_timed() -> None:
     assert flops_of("product", (2, 3, 5)) == 60
     assert flops_of("attention", (2, 10, 4)) == 0.5 * (2 * 2 * 10 * 10 * 4 * 2)
     assert flops_of("conv", (2, 3, 5)) == 2 * (2 * 3 * 3 * 9) * 25
+    assert flops_of("conv", (2, 3, 5, 1)) == 2 * (2 * 3 * 3) * 25
     assert flops_of("conv_backward", (2, 3, 5)) == flops_of("conv", (2, 3, 5))
     assert flops_of("attention_backward", (2, 10, 4)) == 2.5 * flops_of("attention", (2, 10, 4))
 
@@ -127,6 +130,47 @@ def test_backwards_that_were_timed_are_priced_as_timed() -> None:
         0.2, rel=1e-3
     )
     assert curves["conv_backward"].at(flops_of("conv", size)) == pytest.approx(0.5, rel=1e-3)
+
+
+def test_updates_that_were_timed_are_priced_as_timed() -> None:
+    """An update writes in place, so it may reach more than an addition that writes elsewhere."""
+    update = {"what": "update", "precision": "", "size": [10**6], "seconds": 28e6 / 3e10}
+    old, new = (
+        assemble("mine", HOST, [CPU], [*rows(1e11, 2e10, 4e9, 1e-12), *more]).device_kinds[0]
+        for more in ([], [update])
+    )
+    assert new.memory_bandwidth_bytes_per_s == pytest.approx(3e10, rel=1e-3)
+    assert dict(new.efficiency)["memory"].at(1e8) == pytest.approx(2 / 3, rel=1e-3)
+    for kind, rate in ((old, 2e10), (new, 3e10)):
+        taken = update_seconds(kind, elements=1e6, optimizer="adam", precision="fp32")
+        assert taken == pytest.approx(28e6 / rate, rel=1e-3)
+
+
+def test_operators_cost_what_they_cost_in_a_step_and_curves_what_was_timed_in_a_loop() -> None:
+    operator = {"what": "operator", "precision": "", "size": [], "seconds": 9e-6}
+    plain, taught = (
+        assemble("mine", HOST, [CPU], [*rows(1e11, 2e10, 4e9, 1e-6), *more]).device_kinds[0]
+        for more in ([], [operator])
+    )
+    assert (plain.launch_overhead_s, taught.launch_overhead_s) == (1e-6, 9e-6)
+    assert taught.efficiency == plain.efficiency
+    assert block_kernels() == 34 + 65
+
+
+def test_a_convolution_leaves_out_what_the_costs_add_for_its_memory() -> None:
+    """Seconds by size come back, whatever share of memory linear layers expose."""
+    size, thin = (1, 512, 7, 3), (8, 4096, 1024)
+    elements = 2 * 512 * 7**2 + (512 * 3) ** 2
+    timed = flops_of("conv", size) / 5e10 + 4 * elements / 2e10
+    more = [
+        {"what": "conv", "precision": "fp32", "size": list(size), "seconds": timed},
+        {"what": "thin", "precision": "fp32", "size": list(thin), "seconds": 3 * (
+            4 * (8 * 1024 + 4096 * 1024 + 8 * 4096) / 2e10 + flops_of("product", thin) / 5e10 + 1e-9
+        )},
+    ]  # fmt: skip
+    kind = assemble("mine", HOST, [CPU], [*rows(1e11, 2e10, 4e9, 1e-9), *more]).device_kinds[0]
+    assert kind.exposed_memory == pytest.approx(1.0, rel=1e-2)
+    assert dict(kind.efficiency)["conv"].at(flops_of("conv", size)) == pytest.approx(0.5, rel=1e-2)
 
 
 def test_names_of_device_kinds() -> None:
@@ -154,7 +198,9 @@ def test_quick_measures_a_few_sizes_between_smallest_and_largest() -> None:
 TINY = Survey(
     precisions=("fp32",),
     products=((32, 32, 32), (128, 128, 128)),
+    convolutions=((1, 16, 16, 3), (1, 16, 16, 1)),
     moved_bytes=(4096, 1 << 20),
+    updated=(4096,),
     message_bytes=(256, 1 << 16),
     reduce_bytes=(256, 1 << 16),
 )

@@ -23,6 +23,7 @@ from explorer.run.model import (
     model_graph,
     transformer,
 )
+from explorer.run.ranks.held_weights import unshared
 from explorer.run.ranks.mailbox import Mailbox
 from explorer.run.ranks.modules import initial_weights, run_units, sample_tokens
 from explorer.run.ranks.optimizers import Optimizer
@@ -115,9 +116,20 @@ def test_optimizers_are_torchs(kind: str) -> None:
     optimizer = Optimizer(kind, 0.1)
     for _ in range(3):
         gradients = {name: torch.randn_like(w) for name, w in ours.items()}
-        optimizer.step(ours, gradients)
+        optimizer.step(ours, {name: 3 * g for name, g in gradients.items()}, 3)
         for parameter, gradient in zip(theirs, gradients.values(), strict=True):
             parameter.grad = gradient.clone()
         made.step()
     for w, parameter in zip(ours.values(), theirs, strict=True):
         torch.testing.assert_close(w, parameter.detach(), rtol=1e-12, atol=1e-12)
+
+
+def test_gradients_that_share_memory_are_added_up_apart() -> None:
+    """The gradient of both parts of an addition is one tensor; sums of microbatches grow in place."""
+    total = torch.ones(3)
+    other = torch.ones(2)
+    found = unshared({"a": total, "b": total.view(3, 1), "c": other, "d": torch.zeros(2)}, [other, None])
+    for name, gradient in found.items():
+        gradient.add_(1.0)
+        assert bool((gradient == (1.0 if name == "d" else 2.0)).all()), name
+    assert found["a"] is total

@@ -111,9 +111,8 @@ def predicted_bytes(priced: Prepared, graph: LayerGraph | None = None) -> list[f
 
     Our ranks hold more than a plan needs, at two moments. At the end of a backward the gradients of a whole
     piece are there before they are added to the sums of earlier microbatches; its activations are gone by
-    then. At an update there are all sums and what exchanges brought, and of the parameters that are updated
-    at a time (those of one exchange, or those that the piece holds alone) the means, with Adam's roots. A
-    gradient that two layers of a piece give is added up beside both parts.
+    then. At an exchange its gradients are copied next to each other, beside all sums. A gradient that two
+    layers of a piece give is added up beside both parts.
 
     Args:
         priced: the program.
@@ -122,13 +121,11 @@ def predicted_bytes(priced: Prepared, graph: LayerGraph | None = None) -> list[f
     program, memory = priced.program, priced.prices.memory
     parts, _ = memory_by_lane(program, priced.prices)
     exchanged = _exchanged_bytes(priced)
-    roots = priced.job.optimizer in ("adam", "adamw")
     found = []
     for held, plain in zip(derived(program).sections, parts[:, :_TENSORS].sum(axis=1), strict=True):
         fresh = [0.0]
         update = 0.0
         given: dict[int, float] = {}
-        apart = 0.0
         for section, samples in held:
             own = memory[section]
             parts_bytes = 2 * _shared_bytes(priced, graph, section)
@@ -137,9 +134,7 @@ def predicted_bytes(priced: Prepared, graph: LayerGraph | None = None) -> list[f
             given |= mine
             alone = max(0.0, own.gradient_bytes - sum(mine.values()))
             update += own.weight_bytes + own.optimizer_bytes + alone
-            apart = max(apart, alone)
-        largest = max(given.values(), default=0.0)
-        update += sum(given.values()) + max((1 + roots) * largest, apart)
+        update += sum(given.values()) + max(given.values(), default=0.0)
         found.append(max(float(plain) + max(fresh), update))
     return found
 

@@ -8,7 +8,6 @@ from explorer.actions import Action
 from explorer.base.errors import InputError
 from explorer.base.units import format_bytes
 from explorer.plan import Resolved
-from explorer.simulation.lane_memory import MEMORY_PARTS
 from explorer.simulation.one_job import simulate_job
 from explorer.simulation.report import Report
 from explorer.strategy import Stage
@@ -57,7 +56,7 @@ def fit(resolved: Resolved, *, rank: int | None, microbatches: int | None, devic
     order = tuple(a for a in report.timeline.program.order.lanes[lane] if a.op in "FBU")
     mine = {s: stages[s] for s in sorted({action.stage for action in order})}
     first = next(iter(mine.values()))
-    expected = _peak_bytes(report, lane, job, first)
+    expected = report.allocated_memory_bytes[lane]
     _require_room(expected, device)
     return Fitted(
         job=job, shortened=shortened, lane=lane, order=order, stages=mine,
@@ -127,17 +126,6 @@ def _report(resolved: Resolved, job: Job) -> Report:
             allowed="a schedule without split backwards, or engine likeness",
         )  # fmt: skip
     return report
-
-
-def _peak_bytes(report: Report, lane: int, job: Job, stage: Stage) -> float:
-    """Return the bytes of tensors of a lane: the plan's, or at its update, with Adam's roots, if these are
-    more.
-    """
-    parts = dict(zip(MEMORY_PARTS, report.memory_parts_bytes[lane], strict=True))
-    updated = parts["gradients"] / (zero_ranks(stage) if stage.zero == 1 else 1)
-    roots = updated if job.optimizer in ("adam", "adamw") else 0.0
-    update = parts["weights"] + parts["versions"] + parts["gradients"] + parts["optimizer"] + roots
-    return max(report.allocated_memory_bytes[lane], update)
 
 
 def _require_room(needed: float, device: str) -> None:

@@ -220,7 +220,8 @@ class Compute(HeldWeights):
             outputs, [*(inputs[u] for u in wanted), *weights.values()], came, allow_unused=True
         )
         self._send_back(piece, number, dict(zip(wanted, found, strict=False)))
-        self._add(piece, number, dict(zip(weights, found[len(wanted) :], strict=True)))
+        sent, own = found[: len(wanted)], found[len(wanted) :]
+        self._add(piece, number, dict(zip(weights, own, strict=True)), [*sent, *came])
 
     def _input_grad(self, piece: Piece, number: int, op: str = "I") -> None:
         inputs, outputs, came = self._roots(piece, number)

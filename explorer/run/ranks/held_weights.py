@@ -7,7 +7,7 @@ equal up to rounding, whatever the microbatches, replicas and order are.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -22,7 +22,7 @@ from explorer.run.ranks.sweeps import Interval
 from explorer.run.ranks.units import Units, units_of
 from explorer.run.spec import RunCase
 from explorer.tasks.placement import Piece
-from explorer.updates import WEIGHTS, rule_of
+from explorer.updates import PLAIN, WEIGHTS, rule_of
 
 Gradients = dict[str, torch.Tensor]
 
@@ -145,8 +145,17 @@ class HeldWeights:
             work[name].data.copy_(reading.make(w.data, direction, self.optimizer.learning_rate, ahead))
         return work
 
-    def _add(self, piece: Piece, number: int, found: Mapping[str, torch.Tensor | None]) -> None:
-        """Add a microbatch's gradient to the sum of the update that applies it."""
+    def _add(
+        self,
+        piece: Piece,
+        number: int,
+        found: Mapping[str, torch.Tensor | None],
+        beside: Iterable[torch.Tensor | None] = (),
+    ) -> None:
+        """Add a microbatch's gradient to the sum of the update that applies it.
+
+        `beside`: other gradients of the same backward; what shares memory with one of them is copied.
+        """
         low = self._interval(piece, number)[0]
         spans = self.reads.updates.get(piece, ())
         span = next((item for item in spans if item[0] <= low < item[1]), None)
@@ -159,7 +168,7 @@ class HeldWeights:
         known = [name for name in fresh if name in total]
         if known:
             torch._foreach_add_([total[name] for name in known], [fresh[name] for name in known])
-        total.update(_unshared({name: g for name, g in fresh.items() if name not in known}))
+        total.update(unshared({name: g for name, g in fresh.items() if name not in known}, beside))
 
     # -- exchanges and updates ------------------------------------------------------------------------
 
@@ -224,7 +233,7 @@ class HeldWeights:
             waiting.discard(group)
         for group in sorted(waiting):
             self._apply_by_rule(group, span, own[group], None)
-        self._apply(span, self._mean(self._alone(piece, span), span))
+        self._apply_sums(span, self._alone(piece, span))
         self._forget(piece)
 
     def _own(self, span: Interval, group: int) -> Gradients:
@@ -237,7 +246,7 @@ class HeldWeights:
                 if g is not None:
                     sums[name] = sums[name] + g if name in sums else g
         samples = sum(self._own_samples(member, span) for member in members)
-        return {name: g / samples for name, g in sums.items()}
+        return self._mean(sums, (0, samples))
 
     def _alone(self, piece: Piece, span: Interval) -> Gradients:
         """Return the gradient sums of a piece's parameters that no other rank holds."""
@@ -253,6 +262,9 @@ class HeldWeights:
         self, group: int, covered: Interval, own: Gradients, received: Gradients | None
     ) -> None:
         """Apply the gradients of one group as its rule makes them."""
+        if received is not None and self.skeleton.holders[group].update == PLAIN:
+            self._apply_sums(covered, received)
+            return
         mean = None if received is None else self._mean(received, covered)
         made: Gradients = {}
         for name in self.group_names[group]:
@@ -277,8 +289,17 @@ class HeldWeights:
 
     @staticmethod
     def _mean(sums: Gradients, span: Interval) -> Gradients:
-        found = torch._foreach_div(list(sums.values()), span[1] - span[0]) if sums else []
-        return dict(zip(sums, found, strict=True))
+        """Divide sums by the samples of an update, in place: nothing reads them any more."""
+        if sums:
+            torch._foreach_div_(list(sums.values()), span[1] - span[0])
+        return sums
+
+    def _apply_sums(self, span: Interval, sums: Gradients) -> None:
+        """Hand sums of gradients to the optimizer, which divides them; the comparison wants the means."""
+        if self.case.check:
+            self._apply(span, self._mean(sums, span))
+        else:
+            self.optimizer.step(self.current, sums, span[1] - span[0])
 
     def _apply(self, span: Interval, gradients: Gradients) -> None:
         """Hand mean gradients to the optimizer."""
@@ -308,16 +329,18 @@ class HeldWeights:
         self.pending.clear()
 
 
-def _unshared(found: Gradients) -> Gradients:
+def unshared(gradients: Gradients, beside: Iterable[torch.Tensor | None]) -> Gradients:
     """Return gradients to which others can be added in place: each in memory of its own.
 
-    Autograd may return one tensor for several weights, or one whose elements share memory (`expand`).
+    Autograd may return one tensor for several weights, or for what is sent beside them, or one whose elements
+    share memory (`expand`).
     """
-    seen: set[int] = set()
-    made = {}
-    for name, g in found.items():
-        at = g.data_ptr()
+    taken = {g.untyped_storage().data_ptr() for g in beside if g is not None}
+    found: Gradients = {}
+    for name, g in gradients.items():
+        at = g.untyped_storage().data_ptr()
         folded = any(step == 0 and size > 1 for step, size in zip(g.stride(), g.shape, strict=True))
-        made[name] = g.clone(memory_format=torch.contiguous_format) if folded or at in seen else g
-        seen.add(at)
-    return made
+        again = folded or at in taken
+        found[name] = g.clone(memory_format=torch.contiguous_format) if again else g
+        taken.add(at)
+    return found

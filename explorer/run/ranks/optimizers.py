@@ -1,8 +1,11 @@
-"""Optimizers as one update of some weights, with their state kept separately: what `U` runs."""
+"""Optimizers as one update of some weights, with their state kept separately: what `U` runs.
+
+Torch's fused kernels do it: each scalar's weight, gradient and states are read once and written once, which
+is what `OptimizerKind.moved_bytes` counts. A kernel for every operation of Adam moves three times that.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import torch
@@ -27,22 +30,31 @@ class Optimizer:
         self.count: dict[str, int] = {}
 
     @torch.no_grad()
-    def step(self, weights: Mapping[str, torch.Tensor], gradients: Mapping[str, torch.Tensor]) -> None:
-        """Apply mean gradients of some of the weights."""
+    def step(
+        self,
+        weights: Mapping[str, torch.Tensor],
+        gradients: Mapping[str, torch.Tensor],
+        samples: float = 1,
+    ) -> None:
+        """Apply gradients of some of the weights, divided by a number of samples on the way.
+
+        Torch's kernels write the quotients into the gradients, so no gradient may be used again.
+        """
         if self.kind == "none" or not gradients:
             return
         names = list(gradients)
         # data, not the leaves: graphs of microbatches in flight may hold them
         held, given = [weights[name].data for name in names], [gradients[name] for name in names]
         if self.kind == "sgd":
-            torch._foreach_add_(held, given, alpha=-self.learning_rate)
+            torch._foreach_add_(held, given, alpha=-self.learning_rate / samples)
         elif self.kind == "momentum":
-            state = self._state(self.first, names, weights)
-            torch._foreach_mul_(state, MOMENTUM)
-            torch._foreach_add_(state, given)
-            torch._foreach_add_(held, state, alpha=-self.learning_rate)
+            torch._fused_sgd_(
+                held, given, self._state(self.first, names, weights), weight_decay=0.0, momentum=MOMENTUM,
+                lr=self.learning_rate, dampening=0.0, nesterov=False, maximize=False, is_first_step=False,
+                grad_scale=_scale(samples, held[0]),
+            )  # fmt: skip
         else:
-            self._adam(names, held, given, weights)
+            self._adam(names, held, given, weights, samples)
 
     def _adam(
         self,
@@ -50,21 +62,23 @@ class Optimizer:
         held: list[torch.Tensor],
         given: list[torch.Tensor],
         weights: Mapping[str, torch.Tensor],
+        samples: float,
     ) -> None:
         """Apply algorithm 1 of Kingma and Ba, 2015; adamw decays the weights themselves."""
         m, v = self._state(self.first, names, weights), self._state(self.second, names, weights)
-        torch._foreach_lerp_(m, given, 1 - BETA1)
-        torch._foreach_mul_(v, BETA2)
-        torch._foreach_addcmul_(v, given, given, 1 - BETA2)
-        if self.kind == "adamw":
-            torch._foreach_mul_(held, 1 - self.learning_rate * DECAY)
         for name in names:
             self.count[name] = self.count.get(name, 0) + 1
-        steps = [self.count[name] for name in names]
-        root = torch._foreach_sqrt(v)
-        torch._foreach_div_(root, [math.sqrt(1 - BETA2**t) for t in steps])
-        torch._foreach_add_(root, EPSILON)
-        torch._foreach_addcdiv_(held, m, root, [-self.learning_rate / (1 - BETA1**t) for t in steps])
+        numbers = {
+            (self.count[name], w.device): torch.tensor(float(self.count[name]), device=w.device)
+            for name, w in zip(names, held, strict=True)
+        }
+        steps = [numbers[self.count[name], w.device] for name, w in zip(names, held, strict=True)]
+        update, decay = (torch._fused_adamw_, DECAY) if self.kind == "adamw" else (torch._fused_adam_, 0.0)
+        update(
+            held, given, m, v, [], steps, lr=self.learning_rate, beta1=BETA1, beta2=BETA2,
+            weight_decay=decay, eps=EPSILON, amsgrad=False, maximize=False,
+            grad_scale=_scale(samples, held[0]),
+        )  # fmt: skip
 
     def direction(self, name: str, weight: torch.Tensor) -> torch.Tensor:
         """Return what the next update subtracts from a parameter, over the learning rate, if gradients stay
@@ -97,3 +111,8 @@ class Optimizer:
             if name not in held:
                 held[name] = torch.zeros_like(weights[name])
         return [held[name] for name in names]
+
+
+def _scale(samples: float, like: torch.Tensor) -> torch.Tensor | None:
+    """Return the divisor of gradients for a fused kernel; None for 1."""
+    return None if samples == 1 else torch.tensor(float(samples), device=like.device)

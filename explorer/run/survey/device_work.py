@@ -14,11 +14,14 @@ from statistics import median
 import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
 
+from explorer.run.ranks.optimizers import Optimizer
 from explorer.run.spec import Survey
 from explorer.run.survey.steady import SAMPLES, Item, Measured, Timed, repeats, steady, wall
 
 COLD_BYTES = 1 << 26
 """Bytes of copies of an operand that a processor reads in turn, so that none of them waits in its cache."""
+MOST_COPIES = 1 << 10
+"""Most copies of small operands."""
 ISSUED = 200
 """Small kernels in one timing of the host."""
 _DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -48,12 +51,15 @@ class DeviceWork:
         for moved in self.asked.moved_bytes:
             item = Item("memory", "", (moved,))
             yield item, lambda item=item: self._timed(item, self._move)  # type: ignore[misc]
+        for scalars in self.asked.updated:
+            item = Item("update", "", (scalars,))
+            yield item, lambda item=item: self._timed(item, self._update)  # type: ignore[misc]
         if self.device.type == "cuda":
             yield Item("launch", "", ()), self._launch
             largest = max(self.asked.moved_bytes, default=1 << 24) // 2
             yield Item("host_copy", "", (largest,)), lambda: self._host_copy(largest)
 
-    def _backward_kinds(self) -> list[tuple[str, tuple[tuple[int, int, int], ...], Callable[[Item], Timed]]]:
+    def _backward_kinds(self) -> list[tuple[str, tuple[tuple[int, ...], ...], Callable[[Item], Timed]]]:
         """Return backwards that are not products of the forward's kind; on GPUs those are not measured."""
         if self.device.type == "cuda":
             return []
@@ -135,10 +141,13 @@ class DeviceWork:
 
     def _cold(self, make: Callable[[], torch.Tensor]) -> Iterator[torch.Tensor]:
         """Return copies of an operand in turn, on GPUs the one again and again."""
-        first = make()
-        size = first.numel() * first.element_size()
-        copies = 1 if self.device.type == "cuda" else max(1, COLD_BYTES // size)
-        return itertools.cycle([first, *(make() for _ in range(copies - 1))])
+        return itertools.cycle([items[0] for items in self._copies(make())])
+
+    def _copies(self, *first: torch.Tensor) -> list[list[torch.Tensor]]:
+        """Return enough copies of operands; all are written, as what nobody wrote is one page of zeros."""
+        size = sum(item.numel() * item.element_size() for item in first)
+        copies = 1 if self.device.type == "cuda" else min(MOST_COPIES, max(1, COLD_BYTES // size))
+        return [[item.clone() for item in first] for _ in range(copies)]
 
     def _attention(self, item: Item) -> Timed:
         heads, tokens, width = item.size
@@ -154,26 +163,56 @@ class DeviceWork:
         return lambda: torch.autograd.grad(made, given, came, retain_graph=True)
 
     def _convolution_backward(self, item: Item) -> Timed:
-        samples, channels, edge = item.size
-        given = [
-            self._random(item, *shape).requires_grad_()
-            for shape in ((samples, channels, edge, edge), (channels, channels, 3, 3))
-        ]
-        with torch.enable_grad():
-            made = F.conv2d(given[0], given[1], padding=1)
-        came = torch.ones_like(made)
-        return lambda: torch.autograd.grad(made, given, came, retain_graph=True)
+        image, weight, kernel = self._convolved(item)
+        came = torch.ones_like(image)
+        graphs = []
+        for given in self._copies(image, weight):
+            with torch.enable_grad():
+                leaves = [item.requires_grad_() for item in given]
+                graphs.append((F.conv2d(leaves[0], leaves[1], padding=kernel // 2), leaves))
+        cold = itertools.cycle(graphs)
+
+        def work() -> None:
+            made, leaves = next(cold)
+            torch.autograd.grad(made, leaves, came, retain_graph=True)
+
+        return work
 
     def _convolution(self, item: Item) -> Timed:
-        samples, channels, edge = item.size
+        image, weight, kernel = self._convolved(item)
+        weights = self._cold(lambda: weight)
+        return lambda: F.conv2d(image, next(weights), padding=kernel // 2)
+
+    def _convolved(self, item: Item) -> tuple[torch.Tensor, torch.Tensor, int]:
+        """Return an image, a weight and the kernel's edge."""
+        samples, channels, edge, kernel = (*item.size, 3)[:4]
         image = self._random(item, samples, channels, edge, edge)
-        weight = self._random(item, channels, channels, 3, 3)
-        return lambda: F.conv2d(image, weight, padding=1)
+        return image, self._random(item, channels, channels, kernel, kernel), kernel
 
     def _move(self, item: Item) -> Timed:
-        reads = self._cold(lambda: torch.zeros(max(1, item.size[0] // 8), device=self.device))
-        written = torch.empty_like(next(reads))
-        return lambda: torch.add(next(reads), 1.0, out=written)
+        """Return an addition that reads what was written a while ago, and writes where nothing was lately."""
+        size = max(1, item.size[0] // 8)
+        cold = itertools.cycle(self._copies(*torch.ones(2, size, device=self.device).unbind()))
+
+        def work() -> None:
+            read, written = next(cold)
+            torch.add(read, 1.0, out=written)
+
+        return work
+
+    def _update(self, item: Item) -> Timed:
+        """Return a step of Adam as ranks take it."""
+        cold = itertools.cycle(self._copies(*torch.ones(4, item.size[0], device=self.device).unbind()))
+        rules: dict[int, Optimizer] = {}
+
+        def work() -> None:
+            weight, gradient, *states = next(cold)
+            if id(weight) not in rules:
+                rule = rules[id(weight)] = Optimizer("adam", 1e-3)
+                rule.first["w"], rule.second["w"] = states
+            rules[id(weight)].step({"w": weight}, {"w": gradient})
+
+        return work
 
     def _launch(self) -> float:
         """Return the device seconds of an empty kernel."""
