@@ -33,7 +33,7 @@ def traced(page: Page, drag: Any, number: int) -> list[Event]:
     drag(page, number, REST_MS)
     page.drop_done(before)
     ended: list[dict[str, Any]] = []
-    devtools.once("Tracing.tracingComplete", ended.append)
+    devtools.once("Tracing.tracingComplete", lambda event: ended.extend([event]))
     devtools.send("Tracing.end")
     page.until(lambda: bool(ended), "traced")
     text, last = "", False

@@ -143,11 +143,15 @@ class Registry(Generic[S]):
     def _load(self) -> None:
         if self._loaded:
             return
-        package = importlib.import_module(self.package)
-        for module in pkgutil.iter_modules(package.__path__):
-            if not module.name.startswith("_"):
-                importlib.import_module(f"{self.package}.{module.name}")
+        for file in self.files():
+            importlib.import_module(f"{self.package}.{file}")
         self._loaded = True
+
+    def files(self) -> list[str]:
+        """Return the names of the files that register something, sorted, without importing them."""
+        package = importlib.import_module(self.package)
+        found = (module.name for module in pkgutil.iter_modules(package.__path__))
+        return sorted(name for name in found if not name.startswith("_"))
 
     def names(self) -> list[str]:
         """Return all names, sorted."""

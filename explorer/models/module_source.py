@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 def has_module(reference: str) -> bool:
     """Tell whether there is code behind a model reference, so that its own layers can run."""
     if reference in SOURCES.names():
-        return SOURCES.get(reference).family in MODULES.names()
+        # a family's file is named after it: to ask for registered names would import torch for a yes or no
+        return SOURCES.get(reference).family in MODULES.files()
     return reference.startswith("hf:") or runs_code(reference)
 
 

@@ -74,3 +74,8 @@ def test_capture_has_the_layers_of_the_graph(name: str, settings: dict[str, str]
     assert list(names.values()) == [layer.name for layer in graph.layers]
     assert wiring(program.graph, names) == wiring(graph, {layer.name: layer.name for layer in graph.layers})
     assert program.graph.parameter_count == graph.parameter_count
+
+
+def test_a_family_is_named_after_its_file() -> None:
+    """Whether a model has code is asked before torch is imported."""
+    assert MODULES.files() == MODULES.names()

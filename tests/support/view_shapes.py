@@ -680,6 +680,7 @@ class RunViewShape(Strict):
 
     state: Literal["none", "running", "done", "stopped", "failed"]
     intro: list[str]
+    stand_ins: str | None
     note: str
     progress: Progress | None
     failure: Failure | None

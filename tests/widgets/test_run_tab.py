@@ -304,8 +304,11 @@ def test_a_slice_tells_how_far_it_is() -> None:
 def test_before_any_run_it_says_what_it_would_do(bench: Explorer) -> None:
     view = page(bench)
     assert view["state"] == "none"
-    assert "small likeness" in view["intro"][0]
-    assert "about 25 s" in view["intro"][-1]
+    assert "model's own layers" in view["intro"][0]
+    assert "about 55 s" in view["intro"][-1]
+    bench.run_panel.set("engine", "likeness")
+    assert "small likeness" in page(bench)["intro"][0]
+    assert "about 25 s" in page(bench)["intro"][-1]
     bench.run_panel.set("engine", "dry")
     assert "sleeps in place of computing" in page(bench)["intro"][0]
     assert bench.run_panel.rounds == 1
@@ -334,7 +337,20 @@ def test_wrong_fields_are_said_where_they_are(bench: Explorer) -> None:
     assert bench.run_panel.rounds == 3
     bench.run_panel.controls.send_intent("set", key="engine", value="magic")
     assert "magic" in bench.error
+    assert bench.run_panel.engine == "layers"
+
+
+def test_a_graph_without_code_gets_stand_ins_and_it_says_why() -> None:
+    bench = Explorer("alexnet", "pipedream-a", global_batch=64)
     assert bench.run_panel.engine == "likeness"
+    assert bench.run_panel.controls.view["fields"][0]["value"] == "likeness"
+    assert "no layers of its own" in page(bench)["intro"][-2]
+    bench.set(model="gpt2-small")
+    assert bench.run_panel.engine == "layers"
+    assert bench.run_panel.controls.view["fields"][0]["value"] == "layers", "the tab is drawn for it"
+    bench.run_panel.set("engine", "likeness")
+    assert not any("Own layers cannot" in text for text in page(bench)["intro"]), "they were chosen"
+    bench.close()
 
 
 def test_a_plan_that_cannot_be_run_is_said_and_former_results_stay(

@@ -52,6 +52,8 @@ class Done(Ended):
     """Number of ranks."""
     timeline: RunTimeline | None = None
     """When its ranks did what, beside the prediction; None if they were not timed."""
+    stand_ins: str = ""
+    """Why stand-ins ran though nobody chose them; empty if they did not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

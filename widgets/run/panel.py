@@ -12,12 +12,14 @@ from ipywidgets import Box, Layout, VBox
 
 from explorer.base.errors import ExplorerError, InputError
 from explorer.calibrate.records import add, run_record
+from explorer.run.own.own_scale import codeless
 from explorer.views.run_timeline import run_timeline_view
 from explorer.views.run_view import comparison_view, figure_words, verdict_words
 from explorer.views.slice_view import slice_verdict, slice_view, slice_words, worst_layers
 from widgets.base import Widget
 from widgets.controls import Controls
 from widgets.edits import whole_number
+from widgets.inputs import Inputs
 from widgets.panel import Bench, Panel
 from widgets.session import Point, lazy_point
 from widgets.timeline import Timeline
@@ -25,10 +27,19 @@ from widgets.timeline import Timeline
 from .calibrating import Calibration, apply, calibration_of
 from .ended import Done, SliceDone
 from .slicing import SLICE, SliceProgress
-from .task import ENGINES, SLEPT, Failed, RunTask
+from .task import ENGINES, OWN, SLEPT, STAND_INS, Failed, RunTask
 from .told import errors_by_layer, ran_own_layers, tiles_measured, why_no_errors
 from .view import RunView
-from .words import LABELS, fix_for, format_seconds_roughly, intro, old_words, progress_view, title_words
+from .words import (
+    LABELS,
+    fix_for,
+    format_seconds_roughly,
+    intro,
+    old_words,
+    progress_view,
+    stand_ins_words,
+    title_words,
+)
 
 ROUNDS = 3
 """Rounds of a first impression: with stand-ins about half a minute on two cores."""
@@ -44,7 +55,12 @@ class RunPanel(Panel):
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
         self.task = RunTask(bench.lock, lambda: bench.guard(self._changed))
-        self.engine = ENGINES[0]
+        self._chosen: str | None = None
+        """Kind of run that was chosen; None for the one that suits the plan."""
+        self._unfit: tuple[Point, str] | None = None
+        """State whose own layers could not run when it was tried, and why."""
+        self._codeless: tuple[Inputs, str] | None = None
+        """Inputs last looked at, and why they have no own layers; empty if they have."""
         self._rounds = {name: 1 if name in SLEPT else ROUNDS for name in ENGINES}
         self._typed, self._error = "", ""
         self._calibration: Calibration | None = None
@@ -54,8 +70,27 @@ class RunPanel(Panel):
         """What the last run did when; made with the first run, to start with less."""
         self._below = Box(layout=Layout(width="100%", display="none"))
         self._drawn: Done | SliceDone | None = None
+        self._drawn_engine = ""
         self.box = VBox([self.controls, self.page, self._below], layout=Layout(width="100%"))
         self.draw()
+
+    @property
+    def engine(self) -> str:
+        """Kind of run that Run starts: the one chosen, else own layers, or stand-ins where none can run."""
+        if self._chosen is not None:
+            return self._chosen
+        return STAND_INS[0] if self._stand_ins() else OWN
+
+    def _stand_ins(self) -> str:
+        """Return why stand-ins run in place of own layers, where nobody chose; empty if own layers do."""
+        now = self._bench.history.now if hasattr(self._bench, "history") else None
+        if now is None or self._chosen is not None:
+            return ""
+        if self._unfit is not None and self._unfit[0] is now:
+            return self._unfit[1]
+        if self._codeless is None or self._codeless[0] is not now.inputs:
+            self._codeless = now.inputs, codeless(now.resolved())
+        return self._codeless[1]
 
     @property
     def rounds(self) -> int:
@@ -69,7 +104,9 @@ class RunPanel(Panel):
             ExplorerError: the plan cannot be run here; former results stay.
         """
         try:
-            self.task.start(now, engine=self.engine, rounds=self.rounds)
+            self.task.start(now, engine=self._chosen, rounds=self.rounds)
+            if self._chosen is None and self.task.engine in STAND_INS:
+                self._unfit = now, self.task.stand_ins
         except ExplorerError as error:
             self.task.state, self.task.failure = "failed", Failed(rank=None, text=str(error), log="")
             raise
@@ -92,7 +129,7 @@ class RunPanel(Panel):
                 raise InputError(
                     f"unknown engine {value!r}", key=key, found=value, allowed=", ".join(ENGINES)
                 )
-            self.engine, self._error = str(value), ""
+            self._chosen, self._error = str(value), ""
         elif key == "rounds":
             try:
                 self._rounds[self.engine], self._error = _rounds(value), ""
@@ -114,8 +151,10 @@ class RunPanel(Panel):
         return {"run": self._run, "run_dry": self._run_dry, "calibrate": self.calibrate}
 
     def settled(self, now: Point) -> None:
-        """Check whether the result belongs to the strategy now shown."""
+        """Check whether the result belongs to the strategy now shown, and which kind of run suits it."""
         del now
+        if self._chosen is None and self._drawn_engine != self.engine:
+            self.draw()
         if self._calibration is not None or self.task.last is not None or self.task.running:
             self._calibration = None
             self.draw()
@@ -167,7 +206,7 @@ class RunPanel(Panel):
     # -- inside -----------------------------------------------------------------------------------
 
     def _run_dry(self) -> None:
-        self.engine = "dry"
+        self._chosen = "dry"
         self._run()
 
     def _run(self) -> None:
@@ -209,6 +248,7 @@ class RunPanel(Panel):
     def draw(self) -> None:
         """Draw everything in this tab again."""
         running = self.task.running
+        self._drawn_engine = self.engine
         kinds = [{"value": name, "label": LABELS.get(name, name)} for name in ENGINES]
         rounds = {
             "key": "rounds", "label": "Rounds", "kind": "number", "minimum": 1,
@@ -261,13 +301,21 @@ class RunPanel(Panel):
         expected_s = task.expected_s(self.engine, self.rounds)
         return {
             "state": task.state,
-            "intro": intro(self.engine, expected_s),
+            "intro": intro(self.engine, expected_s, self._stand_ins()),
+            "stand_ins": self._said_of_stand_ins(),
             "note": title_words(done) if done else "",
             "progress": progress_view(progress, other=task.asked is not now) if progress else None,
             "failure": self._failure(task.failure) if task.failure and task.state == "failed" else None,
             "result": None if done is None else self._result(done, now),
             "calibration": self._calibration.view(now) if self._calibration and now else None,
         }  # fmt: skip
+
+    def _said_of_stand_ins(self) -> str | None:
+        """Return what to say of stand-ins that nobody chose, in the run under way or in the last one."""
+        if self.task.running:
+            return stand_ins_words(self.task.stand_ins, running=True)
+        done = self.task.last
+        return stand_ins_words(done.stand_ins, running=False) if isinstance(done, Done) else None
 
     def _result(self, done: Done | SliceDone, now: Point | None) -> dict[str, Any]:
         """Return the last run's result; `errors` if the layer graph of the state shown tells them."""

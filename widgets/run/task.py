@@ -31,6 +31,8 @@ POLL_S = 0.05
 """Seconds between two looks at the ranks."""
 TELL_EVERY_S = 0.25
 """Seconds between two pictures of a run under way."""
+OWN = "layers"
+"""Engine that runs the model's own layers."""
 STAND_INS = ("likeness", "torch")
 """Engines that run stand-ins, whose size is chosen here."""
 SLEPT = ("dry",)
@@ -65,6 +67,10 @@ class _Launch:
     """Function that takes what is not told by events."""
     end: Callable[[], Done | SliceDone]
     """Function that reads its result."""
+    engine: str
+    """Kind of run that it is."""
+    stand_ins: str = ""
+    """Why stand-ins run in place of the model's own layers; empty if those run, or nothing computes."""
 
 
 class RunTask:
@@ -80,6 +86,8 @@ class RunTask:
         """Progress of the run under way."""
         self.asked: Point | None = None
         """Inputs of the run under way."""
+        self.engine, self.stand_ins = "", ""
+        """Kind of the last run started, and why stand-ins ran in it; empty if they did not."""
         self.last: Done | SliceDone | None = None
         """The last run that ended successfully."""
         self.failure: Failed | None = None
@@ -101,8 +109,13 @@ class RunTask:
         start_s, round_s = self._pace.get(engine, _OWN_PACE)
         return start_s + round_s * (rounds + (0 if engine in SLEPT else WARMUP_ROUNDS))
 
-    def start(self, now: Point, *, engine: str, rounds: int) -> None:
+    def start(self, now: Point, *, engine: str | None, rounds: int) -> None:
         """Start a run; this needs a running event loop.
+
+        Args:
+            now: what runs.
+            engine: one of `ENGINES`; None for own layers, or for stand-ins where those cannot run here.
+            rounds: measured rounds.
 
         Raises:
             ExplorerError: the plan cannot be run here.
@@ -119,9 +132,10 @@ class RunTask:
             launch.handle.stop()
             raise
         self.progress, self.asked, self.failure, self._handle = launch.progress, now, None, launch.handle
+        self.engine, self.stand_ins = launch.engine, launch.stand_ins
         self.state = "running"
 
-    def _ranks(self, now: Point, engine: str, rounds: int) -> _Launch:
+    def _ranks(self, now: Point, engine: str | None, rounds: int) -> _Launch:
         """Launch the ranks of a plan."""
         from explorer import run
         from explorer.profiling import device_here, kept_profile
@@ -137,16 +151,19 @@ class RunTask:
         )
         handle = run.start(experiment.spec)
         progress = Progress(
-            experiment.spec, expected_s=self.expected_s(engine, experiment.spec.rounds),
-            starts_s=self._pace.get(engine, _OWN_PACE)[0], clock=self._clock,
+            experiment.spec, expected_s=self.expected_s(experiment.engine, experiment.spec.rounds),
+            starts_s=self._pace.get(experiment.engine, _OWN_PACE)[0], clock=self._clock,
         )  # fmt: skip
+
+        stand_ins = experiment.stand_ins if engine is None else ""
 
         def look() -> None:
             progress.look([handle.pages.read(rank) for rank in range(handle.spec.ranks)])
 
         return _Launch(
             handle=handle, progress=progress, look=look,
-            end=lambda: self._done(now, experiment, progress, handle),
+            end=lambda: self._done(now, experiment, progress, handle, stand_ins),
+            engine=experiment.engine, stand_ins=stand_ins,
         )  # fmt: skip
 
     def _slice(self, now: Point) -> _Launch:
@@ -154,7 +171,11 @@ class RunTask:
         handle = SliceHandle(now.resolved())
         progress = SliceProgress(expected_s=self.expected_s(SLICE, 1), clock=self._clock)
         return _Launch(
-            handle=handle, progress=progress, look=lambda: None, end=lambda: self._sliced(now, handle)
+            handle=handle,
+            progress=progress,
+            look=lambda: None,
+            end=lambda: self._sliced(now, handle),
+            engine=SLICE,
         )
 
     def stop(self) -> None:
@@ -211,7 +232,9 @@ class RunTask:
         self.progress = self.asked = None
         self.on_change()
 
-    def _done(self, now: Point, experiment: Experiment, progress: Progress, handle: RunHandle) -> Done:
+    def _done(
+        self, now: Point, experiment: Experiment, progress: Progress, handle: RunHandle, stand_ins: str
+    ) -> Done:
         result = handle.result()
         comparison = experiment.finish(result)
         if progress.first_round is not None and progress.round_s is not None:
@@ -224,6 +247,7 @@ class RunTask:
             known=experiment.learn(result) if experiment.learn else None,
             device=progress.rows[0].name or "cpu",
             ranks=experiment.spec.ranks,
+            stand_ins=stand_ins,
             timeline=experiment.timeline(result) if experiment.timeline else None,
             wall_s=result.wall_s,
             at=time.strftime("%H:%M"),

@@ -50,10 +50,17 @@ def fix_for(failed: Failed, engine: str) -> Fix:
     return found
 
 
-def intro(engine: str, expected_s: float) -> list[str]:
-    """Say what a run would do and how long it takes."""
+def intro(engine: str, expected_s: float, stand_ins: str = "") -> list[str]:
+    """Say what a run would do and how long it takes; `stand_ins`: why own layers cannot, if nobody chose."""
     how_long = f"It takes about {format_seconds_roughly(expected_s)}; Stop ends it at any time."
-    return [*_WHAT.get(engine, _OWN_LAYERS), how_long]
+    why = [f"Own layers cannot run here: {stand_ins}."] if stand_ins else []
+    return [*_WHAT.get(engine, _OWN_LAYERS), *why, how_long]
+
+
+def stand_ins_words(reason: str, *, running: bool) -> str | None:
+    """Say that stand-ins run or ran where nobody chose them; None without a reason."""
+    verb = "run" if running else "ran"
+    return f"Small stand-ins {verb}, not the model's own layers: {reason}." if reason else None
 
 
 _DRY_RUN = (
@@ -87,7 +94,7 @@ _OWN_LAYERS = (
     (
         "A run trains the model's own layers on the processors of this machine, in the plan's own order and"
         " in turn with a simple baseline. Samples, tokens and blocks are fewer where a step would take too"
-        " long."
+        " long; where even the fewest do not fit this machine, small stand-ins run, and it says why."
     ),
     (
         "It tells what a likeness does, of the model itself; what was shortened is a table. With a profile of"

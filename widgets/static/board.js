@@ -1990,9 +1990,9 @@ function verdictOf(ctx, preview) {
   const binds = slowest.id === preview.target && !ctx.lane(slowest.id)?.binds ? "would bind" : slowest.binds ? "binds" : "would bind";
   return { level: "ok", text: `**Would fit.** ${slowest.name} ${binds}: ${away(slowest)}.${way}`, note };
 }
-function tellPreview(ctx, preview) {
+function tellPreview(ctx, preview, answered = false) {
   const bench = ctx.model.get("bench") ?? "";
-  document.dispatchEvent(new CustomEvent("sx-preview", { detail: { bench, ...detailOf(ctx, preview) } }));
+  document.dispatchEvent(new CustomEvent("sx-preview", { detail: { bench, answered, ...detailOf(ctx, preview) } }));
 }
 function detailOf(ctx, preview) {
   if (!preview || preview.target == null && !preview.boundary) return { values: null, levels: {}, verdict: null };
@@ -2544,6 +2544,11 @@ function isNear(ctx, id) {
 }
 function afterPaint(done) {
   requestAnimationFrame(() => {
+    const { scheduler } = (
+      /** @type {any} */
+      globalThis
+    );
+    if (scheduler?.postTask) return void scheduler.postTask(done, { priority: "user-blocking" });
     const { port1, port2 } = new MessageChannel();
     port1.onmessage = () => {
       port1.close();
@@ -2671,7 +2676,8 @@ var ChipDrag = class {
   }
   end() {
     clearTimeout(this.timer);
-    this.ghost?.remove();
+    const { ghost } = this;
+    if (ghost) this.ctx.hold.take(() => ghost.remove());
   }
 };
 function makeGhost(ctx, positions) {
@@ -2859,6 +2865,7 @@ var Hold = class {
   constructor(ctx) {
     this.ctx = ctx;
     this.timer = 0;
+    this.leaving = [];
   }
   get on() {
     return this.timer !== 0;
@@ -2867,19 +2874,25 @@ var Hold = class {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.end(), HOLD_MS);
   }
+  /** Take something off the page: at once, or with the preview that stands. @param {() => void} remove */
+  take(remove) {
+    if (this.on) this.leaving.push(remove);
+    else remove();
+  }
   /** The answer is there, or takes too long: draw what is known. */
   end() {
-    this.drop(() => this.ctx.show());
+    this.drop(() => this.ctx.show(), true);
   }
-  /** The preview is over, for the tiles as well. @param {() => void} [draw] */
+  /** The preview is over, for the tiles as well. @param {() => void} [draw] @param {boolean} [answered] their own answer follows */
   drop(draw = () => {
-  }) {
+  }, answered = false) {
     const { preview } = this.ctx;
     clearTimeout(this.timer);
     this.timer = 0;
     this.ctx.preview = null;
+    for (const remove of this.leaving.splice(0)) remove();
     draw();
-    if (preview) tellPreview(this.ctx, null);
+    if (preview) tellPreview(this.ctx, null, answered);
   }
 };
 

@@ -482,6 +482,36 @@ function previewOf(detail, bench, before) {
   if (!detail || (detail.bench ?? "") !== (bench ?? "")) return before;
   return detail.values ? detail : null;
 }
+var ANSWER_MS = 100;
+var Ending = class {
+  /** @param {() => any} view what Python says now @param {() => void} over */
+  constructor(view, over) {
+    this.view = view;
+    this.over = over;
+    this.timer = 0;
+  }
+  get on() {
+    return this.timer !== 0;
+  }
+  /** A preview begins. */
+  begin() {
+    this.before = this.view();
+  }
+  /** The board has its answer: does this widget still wait for its own? If so, what is shown stands a moment. */
+  waits() {
+    if (this.view() !== this.before) return false;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => {
+      this.timer = 0;
+      this.over();
+    }, ANSWER_MS);
+    return true;
+  }
+  stop() {
+    clearTimeout(this.timer);
+    this.timer = 0;
+  }
+};
 
 // src/tiles/words.js
 function valueParts({ quantity, value, unit }) {
@@ -597,6 +627,9 @@ function drawTile(element, tile) {
     role: out ? "note" : null
   });
   const band = tile.note && tile.measured == null ? null : bandOf(tile);
+  const look = JSON.stringify(band);
+  if (measured.firstChild.dataset.look === look) return;
+  measured.firstChild.dataset.look = look;
   measured.firstChild.replaceChildren(...band ? [drawBand(band)] : []);
 }
 function against(tile, change) {
@@ -773,10 +806,23 @@ function render({ model, el }) {
   const verdict = makeVerdict(act);
   const why = new Why(act);
   root.append(tiles, verdict, why.element);
-  const sync = new Sync(model, ["view"], draw);
+  const sync = new Sync(model, ["view"], () => changed());
   let preview = null;
   let frame = 0;
+  const ending = new Ending(
+    () => model.get("view"),
+    () => {
+      preview = null;
+      draw();
+    }
+  );
+  function changed() {
+    if (ending.on) preview = null;
+    ending.stop();
+    draw();
+  }
   function draw() {
+    cancelAnimationFrame(frame);
     const view = model.get("view") ?? {};
     root.dataset.state = preview ? "preview" : view.pending || sync.pending ? "computing" : "ready";
     tiles.hidden = !view.tiles?.length;
@@ -798,6 +844,9 @@ function render({ model, el }) {
   const listen = (event) => {
     const next = previewOf(event.detail, model.get("bench"), preview);
     if (next === preview) return;
+    if (!next && event.detail.answered && ending.waits()) return;
+    if (next && (!preview || ending.on)) ending.begin();
+    ending.stop();
     preview = next;
     cancelAnimationFrame(frame);
     frame = requestAnimationFrame(draw);
@@ -807,6 +856,7 @@ function render({ model, el }) {
   return () => {
     document.removeEventListener(PREVIEW, listen);
     cancelAnimationFrame(frame);
+    ending.stop();
     sync.close();
     close();
     root.remove();

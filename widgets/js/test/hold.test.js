@@ -62,3 +62,18 @@ test("what is dropped without a word draws nothing more", (context) => {
     assert.deepEqual(events, [null], "told once");
   });
 });
+
+test("what was in the hand goes with the preview: a frame without it would only keep the answer waiting", (context) => {
+  withTimers(context, () => {
+    const ctx = board();
+    let gone = 0;
+    ctx.hold.take(() => (gone += 1));
+    assert.equal(gone, 1, "nothing is waited for");
+    ctx.hold.begin();
+    ctx.hold.take(() => (gone += 1));
+    assert.equal(gone, 1);
+    ctx.hold.end();
+    ctx.hold.end();
+    assert.equal(gone, 2);
+  });
+});

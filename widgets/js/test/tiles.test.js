@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { previewed, previewedVerdict, previewOf } from "../src/tiles/preview.js";
+import { Ending, previewed, previewedVerdict, previewOf } from "../src/tiles/preview.js";
 import { typeset } from "../src/common/format.js";
 import { bandText, bandTitle, deltaText, measuredText, whyWords } from "../src/tiles/words.js";
 
@@ -69,4 +69,24 @@ test("why: how many, and whether they are of the plan shown", () => {
 test("a space before every per cent sign", () => {
   assert.equal(typeset("6.6% of 100% (7 %)"), "6.6\u00a0% of 100\u00a0% (7 %)");
   assert.equal(typeset("451 us and 9us, thus 3 ms"), "451\u00a0µs and 9\u00a0µs, thus 3 ms");
+});
+
+test("preview: after a drop it stands until the tiles have their own answer, or a moment", (context) => {
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  let view = {};
+  let over = 0;
+  const ending = new Ending(
+    () => view,
+    () => (over += 1),
+  );
+  ending.begin();
+  assert.equal(ending.waits(), true);
+  assert.equal(ending.on, true);
+  context.mock.timers.tick(1000);
+  assert.deepEqual([over, ending.on], [1, false], "a refused move changes no figure");
+  ending.begin();
+  view = {};
+  assert.equal(ending.waits(), false, "the answer was here first");
+  context.mock.timers.tick(1000);
+  assert.equal(over, 1);
 });

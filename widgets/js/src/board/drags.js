@@ -108,7 +108,8 @@ class ChipDrag {
 
   end() {
     clearTimeout(this.timer);
-    this.ghost?.remove();
+    const { ghost } = this;
+    if (ghost) this.ctx.hold.take(() => ghost.remove());
   }
 }
 

@@ -140,9 +140,11 @@ function isNear(ctx, id) {
   return ctx.preview?.target === id;
 }
 
-/** Call back once the next frame is on the screen. */
+/** Call back once the next frame is drawn: before messages that came meanwhile, where the browser has priorities. */
 export function afterPaint(done) {
   requestAnimationFrame(() => {
+    const { scheduler } = /** @type {any} */ (globalThis);
+    if (scheduler?.postTask) return void scheduler.postTask(done, { priority: "user-blocking" });
     const { port1, port2 } = new MessageChannel();
     port1.onmessage = () => {
       port1.close();

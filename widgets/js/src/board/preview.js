@@ -65,10 +65,13 @@ export function verdictOf(ctx, preview) {
   return { level: "ok", text: `**Would fit.** ${slowest.name} ${binds}: ${away(slowest)}.${way}`, note };
 }
 
-/** Tell the rest of the workbench; `null` says that the carrying is over. @param {any} ctx @param {any} preview */
-export function tellPreview(ctx, preview) {
+/**
+ * Tell the rest of the workbench; `null` says that the carrying is over.
+ * @param {any} ctx @param {any} preview @param {boolean} [answered] Python's answer follows in the other widgets at once
+ */
+export function tellPreview(ctx, preview, answered = false) {
   const bench = ctx.model.get("bench") ?? "";
-  document.dispatchEvent(new CustomEvent("sx-preview", { detail: { bench, ...detailOf(ctx, preview) } }));
+  document.dispatchEvent(new CustomEvent("sx-preview", { detail: { bench, answered, ...detailOf(ctx, preview) } }));
 }
 
 function detailOf(ctx, preview) {

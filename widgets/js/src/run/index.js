@@ -43,6 +43,7 @@ function makePage(root, act) {
   const intro = h("div", { class: "run-intro" });
   const live = makeLive();
   const failure = makeFailure(act);
+  const standIns = h("p", { class: "run-other" });
   const stopped = h("p", { class: "run-stopped", text: "The last run was stopped midway; it says nothing. Every rank is ended." });
   const result = makeResult(act);
   const calibration = makeCalibration();
@@ -51,6 +52,7 @@ function makePage(root, act) {
     failure.element,
     stopped,
     live.element,
+    standIns,
     intro,
     result.element,
     calibration.element,
@@ -74,6 +76,8 @@ function makePage(root, act) {
     live.draw(view.progress);
     failure.draw(view.failure);
     stopped.hidden = state !== "stopped";
+    set(standIns, { text: view.stand_ins ?? "" });
+    standIns.hidden = !view.stand_ins;
     result.draw(done, state);
     calibration.draw(done ? view.calibration : null);
   };

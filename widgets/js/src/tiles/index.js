@@ -5,7 +5,7 @@ import { h, keyed } from "../common/dom.js";
 import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
-import { PREVIEW, previewed, previewedVerdict, previewOf } from "./preview.js";
+import { Ending, PREVIEW, previewed, previewedVerdict, previewOf } from "./preview.js";
 import { drawTile, makeTile } from "./tile.js";
 import { drawVerdict, holdVerdict, makeVerdict } from "./verdict.js";
 import { Why } from "./why.js";
@@ -17,10 +17,23 @@ function render({ model, el }) {
   const verdict = makeVerdict(act);
   const why = new Why(act);
   root.append(tiles, verdict, why.element);
-  const sync = new Sync(model, ["view"], draw);
+  const sync = new Sync(model, ["view"], () => changed());
   let preview = null;
   let frame = 0;
+  const ending = new Ending(
+    () => model.get("view"),
+    () => {
+      preview = null;
+      draw();
+    },
+  );
+  function changed() {
+    if (ending.on) preview = null;
+    ending.stop();
+    draw();
+  }
   function draw() {
+    cancelAnimationFrame(frame);
     const view = model.get("view") ?? {};
     root.dataset.state = preview ? "preview" : view.pending || sync.pending ? "computing" : "ready";
     tiles.hidden = !view.tiles?.length;
@@ -43,6 +56,9 @@ function render({ model, el }) {
   const listen = (event) => {
     const next = previewOf(event.detail, model.get("bench"), preview);
     if (next === preview) return;
+    if (!next && event.detail.answered && ending.waits()) return;
+    if (next && (!preview || ending.on)) ending.begin();
+    ending.stop();
     preview = next;
     cancelAnimationFrame(frame); // a drag moves more often than the screen is drawn
     frame = requestAnimationFrame(draw);
@@ -52,6 +68,7 @@ function render({ model, el }) {
   return () => {
     document.removeEventListener(PREVIEW, listen);
     cancelAnimationFrame(frame);
+    ending.stop();
     sync.close();
     close();
     root.remove();

@@ -30,3 +30,41 @@ export function previewOf(detail, bench, before) {
   if (!detail || (detail.bench ?? "") !== (bench ?? "")) return before;
   return detail.values ? detail : null;
 }
+
+/** So long the figures of a drop stand for Python's own to come: to go back to the old ones in between would flicker. */
+const ANSWER_MS = 100;
+
+/** The end of a preview whose answer is on its way. */
+export class Ending {
+  /** @param {() => any} view what Python says now @param {() => void} over */
+  constructor(view, over) {
+    this.view = view;
+    this.over = over;
+    this.timer = 0;
+  }
+
+  get on() {
+    return this.timer !== 0;
+  }
+
+  /** A preview begins. */
+  begin() {
+    this.before = this.view();
+  }
+
+  /** The board has its answer: does this widget still wait for its own? If so, what is shown stands a moment. */
+  waits() {
+    if (this.view() !== this.before) return false;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => {
+      this.timer = 0;
+      this.over();
+    }, ANSWER_MS);
+    return true;
+  }
+
+  stop() {
+    clearTimeout(this.timer);
+    this.timer = 0;
+  }
+}

@@ -48,6 +48,9 @@ export function drawTile(element, tile) {
     role: out ? "note" : null,
   });
   const band = tile.note && tile.measured == null ? null : bandOf(tile); // no room for both
+  const look = JSON.stringify(band);
+  if (measured.firstChild.dataset.look === look) return;
+  measured.firstChild.dataset.look = look;
   measured.firstChild.replaceChildren(...(band ? [drawBand(band)] : []));
 }
 
