@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,7 +74,7 @@ def run_validate(options: argparse.Namespace) -> int:
             engine=options.engine,
             baseline=_baseline(options),
             profile=_profile(options),
-            on_event=_tell,
+            on_event=Teller(),
         )
     if options.history:
         _remember(comparison, resolved, options)
@@ -135,13 +136,32 @@ def _remember(comparison: Comparison, resolved: Resolved, options: argparse.Name
         tell_broken(Path(options.history))
 
 
-def _tell(event: Mapping[str, Any]) -> None:
-    """Print progress worth a line: what runs, and rounds as they end, on rank 0."""
-    if event.get("event") == "engine":
-        say(f"explorer: {_runs(str(event['engine']), str(event['stand_ins']))}")
-    if event.get("event") == "round" and not event.get("rank"):
-        number = int(event["number"])
-        say(f"explorer: {'warming up' if number < 0 else f'round {number + 1}'}")
+class Teller:
+    """Prints progress worth a line: what runs, and rounds as they begin on rank 0, with the seconds left by
+    those before.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._began_s, self._begun, self._rounds = clock, 0.0, 0, 0
+
+    def __call__(self, event: Mapping[str, Any]) -> None:
+        """Take an event in."""
+        if event.get("event") == "engine":
+            self._rounds = int(event["rounds"])
+            say(f"explorer: {_runs(str(event['engine']), str(event['stand_ins']))}")
+        if event.get("event") == "round" and not event.get("rank"):
+            number = int(event["number"])
+            say(f"explorer: {'warming up' if number < 0 else f'round {number + 1}'}{self._left()}")
+
+    def _left(self) -> str:
+        """Return how long the rounds that have not ended should take, in words; nothing in the first one."""
+        now, done = self._clock(), self._begun
+        self._begun += 1
+        if not done:
+            self._began_s = now
+            return ""
+        left_s = (now - self._began_s) / done * max(0, self._rounds - done)
+        return f", about {left_s:.0f} s left"
 
 
 def comparison_text(comparison: Comparison) -> str:

@@ -55,7 +55,7 @@ def validate(
             cannot run.
         baseline: data_parallel, single, even, a plan or its file; None suits the plan.
         on_event: function called with every event of the ranks, and first with an event `engine`, which has
-            `engine` and `stand_ins`, the reason why stand-ins run.
+            `engine`, `stand_ins`, the reason why stand-ins run, and `rounds`, those that warm up among them.
         options: further arguments of `make_experiment`.
 
     Raises:
@@ -64,7 +64,9 @@ def validate(
     """
     experiment = make_experiment(resolved_plan, rounds=steps, engine=engine, baseline=baseline, **options)
     if on_event is not None:
-        on_event({"event": "engine", "engine": experiment.engine, "stand_ins": experiment.stand_ins})
+        rounds = experiment.spec.warmup_rounds + experiment.spec.rounds
+        told = {"engine": experiment.engine, "stand_ins": experiment.stand_ins, "rounds": rounds}
+        on_event({"event": "engine", **told})
     with start(experiment.spec) as handle:
         for event in handle.events():
             if on_event is not None:

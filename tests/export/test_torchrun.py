@@ -253,6 +253,11 @@ def of_a_file(folder: Path, **options: Any) -> Resolved:
     return resolved(model=f"hf:{home}", cluster="cpu-2", **options)
 
 
+def on_two_cores(**options: Any) -> Resolved:
+    """A plan for a model of the zoo there."""
+    return resolved(model="gpt2-small", cluster="cpu-2", **options)
+
+
 def test_a_configuration_travels_with_the_folder_and_its_own_layers_run(tmp_path: Path) -> None:
     plan = of_a_file(tmp_path / "here", stages=2, microbatches=2)
     written(plan, tmp_path / "there")
@@ -332,7 +337,7 @@ def test_two_agents_on_one_host_stand_for_two_nodes(
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [{"stages": 2, "microbatches": 2}, {"tensor": 2, "microbatches": 1}])
 def test_two_nodes_run_own_layers_and_lanes_of_several_ranks(shape: dict[str, int], tmp_path: Path) -> None:
-    plan = of_a_file(tmp_path / "here", **shape)
+    plan = of_a_file(tmp_path / "here", **shape) if "stages" in shape else on_two_cores(**shape)
     script = written(plan, tmp_path / "there")
     run_on_two_nodes(script, "static")
     found = validate_results(load_plan(tmp_path / "there" / "plan.yaml"), tmp_path / "there")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -16,11 +17,15 @@ from explorer.base.caching import Hashed
 from explorer.run.cases.build import Prepared
 from explorer.run.judging.compare import GRADIENT_TOLERANCE
 from explorer.run.model import transformer
+from explorer.run.own.own_source import OwnSource
 from explorer.run.ranks.compute import Compute
 from explorer.run.ranks.lane import RankLanes
 from explorer.run.ranks.sweeps import first_guess
 from explorer.run.referee.replay import Replay
 from explorer.strategy import UpdateChoice
+from tests.run.own import own_cases
+from tests.run.own.own_cases import GPT, cut
+from tests.run.own.own_cases import case as own
 from tests.run.programs import IN_HALVES, MODEL, moved_away, placed, real
 from tests.run.threads import Later, Threads, on_threads, worst
 
@@ -31,6 +36,13 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 TIED = transformer(6, d_model=8, heads=2, ffn=16, seq=4, vocab=16, tied=True, dtype="fp64")
+
+
+@cache
+def gpt() -> OwnSource:
+    """A small GPT-2 with tied embeddings, as a module."""
+    return own_cases.source(*GPT)
+
 
 CASES: dict[str, Callable[[], Prepared]] = {
     "pipeline": lambda: real("1f1b", 2, 1),
@@ -51,6 +63,8 @@ CASES: dict[str, Callable[[], Prepared]] = {
     "tied on one rank": lambda: placed("zb_v", 2, model=TIED, optimizer="momentum"),
     "moved": lambda: moved_away(2, steps=2),
     "moved halves": lambda: real("custom", 2, 1, name="moved-halves", options=(("lanes", IN_HALVES),)),
+    "own layers": lambda: own(gpt(), cut(gpt(), 2), "1f1b"),
+    "own layers on replicas": lambda: own(gpt(), cut(gpt(), 1, 2, size=2), "gpipe"),
     "fp32": lambda: real("1f1b", 2, 1, model=replace(MODEL, dtype="fp32")),
 }
 
@@ -213,8 +227,11 @@ MUTANTS: list[tuple[Change, tuple[str, ...]]] = [
     (twice, tuple(CASES)),
     (scaled, tuple(CASES)),
     (swapped, ("pipeline", "versions", "buffers", "copies", "halves", "sweeps", "predicted", "fp32")),
-    (same_slice, ("replicas", "four")),
-    (swapped_parameters, ("replicas", "both", "turns", "four", "copies", "local", "gossip")),
+    (same_slice, ("replicas", "four", "own layers on replicas")),
+    (
+        swapped_parameters,
+        ("replicas", "both", "turns", "four", "copies", "local", "gossip", "own layers on replicas"),
+    ),
     (never, tuple(CASES)),
     (half_of_tied, ("tied on one rank",)),
     (no_lag, ("sweeps",)),
@@ -253,7 +270,10 @@ def wrong_peers(patch: Patch) -> None:
 @pytest.mark.parametrize(
     ("change", "name"),
     [
-        *((wrong_span, name) for name in ("pipeline", "both", "versions", "buffers", "copies", "sweeps")),
+        *(
+            (wrong_span, name)
+            for name in ("pipeline", "both", "versions", "buffers", "copies", "sweeps", "own layers")
+        ),
         (wrong_peers, "four"),
     ],
 )

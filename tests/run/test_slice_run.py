@@ -20,9 +20,10 @@ from explorer.plan import Resolved, make_plan
 from explorer.run.judging.compare import OFF
 from explorer.run.one_rank.faked_peers import FakedPeers
 from explorer.run.one_rank.findings import layer_errors
-from explorer.run.one_rank.rank_layers import one_thread
+from explorer.run.one_rank.rank_layers import RankLayers, one_thread
 from explorer.run.one_rank.slice_run import run_slice
 from explorer.strategies.uniform import uniform
+from explorer.strategy import Mesh, Stage
 from explorer.workload import default_workload
 from tests.run.test_cost_check import machine
 
@@ -126,6 +127,44 @@ def test_a_rank_under_zero_holds_its_part_of_the_states(source: Capturing, zero:
     assert found.memory.measured_bytes < 0.85 * plain.memory.measured_bytes
 
 
+def test_a_rank_that_recomputes_keeps_the_inputs_of_its_blocks(source: Capturing) -> None:
+    shape = {"stages": 2, "microbatches": 4}
+    plain = run_slice(plan(source, **shape), source, rank=0, microbatches=4)
+    found = run_slice(plan(source, recompute="full", **shape), source, rank=0, microbatches=4)
+    assert found.memory.measured_bytes == pytest.approx(found.memory.predicted_bytes, rel=0.12)
+    assert found.memory.measured_bytes < 0.8 * plain.memory.measured_bytes
+
+
+def test_a_backward_that_recomputes_is_predicted_longer_by_its_blocks_forward(source: Capturing) -> None:
+    profile = machine(2)
+    shape = {"stages": 2, "microbatches": 4}
+    plain, again = (
+        {
+            item.action: item.predicted_s
+            for item in run_slice(plan(source, **shape, **more), source, rank=0, profile=profile).actions
+        }
+        for more in ({}, {"recompute": "full"})
+    )
+    assert again["F0"] == plain["F0"]
+    assert plain["B0"] < again["B0"] < plain["B0"] + plain["F0"], "the table is outside of blocks"
+
+
+def test_recomputing_changes_no_gradient(source: Capturing) -> None:
+    program = capture_program(source, samples=2)
+    names = tuple(layer.name for layer in program.graph.layers)
+    found = []
+    for recompute in ("none", "full"):
+        torch.manual_seed(3)
+        stage = Stage(layers=names, meshes=(Mesh(devices=(0,)),), recompute=recompute)
+        runner = RankLayers(program, source, {0: stage}, "sgd", "cpu")
+        module = runner.modules[0]
+        made = module(runner._given(module, gradients=True), runner.weights)
+        torch.autograd.backward(*runner._roots(made))
+        found.append({name: weight.grad for name, weight in runner.weights.items()})
+    plain, again = found
+    assert all(torch.equal(plain[name], again[name]) for name in plain)  # type: ignore[arg-type]
+
+
 def test_faked_peers_leave_a_rank_the_first_of_equal_shares() -> None:
     weights = {name: torch.arange(6.0).view(2, 3).requires_grad_() for name in ("whole", "states", "both")}
     peers = FakedPeers(weights, {"whole": (0, 4), "states": (1, 4), "both": (2, 4)})
@@ -163,7 +202,8 @@ def test_a_profile_that_is_wrong_is_found_out(source: Capturing) -> None:
 @pytest.mark.parametrize(
     ("shape", "said"),
     [
-        ({"stages": 2, "microbatches": 4, "recompute": "full"}, "full recomputation"),
+        ({"stages": 2, "microbatches": 4, "recompute": "selective"}, "selective recomputation"),
+        ({"tensor": 2, "microbatches": 4}, "its layers are sharded"),
         ({"replicas": 2, "microbatches": 4, "zero": 3}, "ZeRO level 3 gathers"),
         ({"stages": 2, "microbatches": 4, "schedule": "zb_h1"}, "without split backwards"),
     ],

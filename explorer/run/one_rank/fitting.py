@@ -8,6 +8,7 @@ from explorer.actions import Action
 from explorer.base.errors import InputError
 from explorer.base.units import format_bytes
 from explorer.plan import Resolved
+from explorer.run.one_rank.stage_layers import FULL
 from explorer.simulation.one_job import simulate_job
 from explorer.simulation.report import Report
 from explorer.strategy import Stage
@@ -111,7 +112,7 @@ def _dependent(stage: Stage) -> str:
         return "its replicas work on unequal parts"
     if stage.zero > MOST_ZERO:
         return f"ZeRO level {stage.zero} gathers its weights"
-    if stage.recompute != "none":
+    if stage.recompute not in ("none", FULL):
         return f"{stage.recompute} recomputation"
     return "layers cut into slices" if stage.slices else ""
 

@@ -17,6 +17,7 @@ from explorer.base.errors import InputError
 from explorer.models.captured_program import CapturedProgram, Capturing, per_sample
 from explorer.run.one_rank.faked_peers import FakedPeers
 from explorer.run.one_rank.fitting import zero_ranks
+from explorer.run.one_rank.stage_layers import StageLayers
 from explorer.run.own.layer_modules import LABELS, TOTAL, LayerModule, layer_module
 from explorer.run.ranks.allocated import bytes_of, counted
 from explorer.run.ranks.optimizers import Optimizer
@@ -74,9 +75,7 @@ class RankLayers:
                 f"the module has no layer {missing[0]!r}", key="model", found=missing[0],
                 allowed="a plan of the graph that was captured from this module",
             )  # fmt: skip
-        self.modules = {
-            s: layer_module(program, stage.layers, device=self.device) for s, stage in stages.items()
-        }
+        self.modules = {s: StageLayers(program, stage, self.device) for s, stage in stages.items()}
         shapes = {name: item.shape for name, item in source.module.named_parameters()}
         names = dict.fromkeys(name for item in self.modules.values() for name in item.parameters)
         self.weights = {name: self._weight(shapes[name]) for name in names}
@@ -93,7 +92,7 @@ class RankLayers:
         made = torch.ones(shape) if len(shape) == 1 else torch.randn(shape).mul_(0.02)
         return made.to(self.device).requires_grad_()
 
-    def _given(self, module: LayerModule, *, gradients: bool) -> dict[str, torch.Tensor]:
+    def _given(self, module: LayerModule | StageLayers, *, gradients: bool) -> dict[str, torch.Tensor]:
         """Make what others would send, in their sizes."""
         found = {}
         for name in module.reads:
@@ -191,7 +190,7 @@ class RankLayers:
             times[f"{action.op}{action.stage}"].append(self._now() - begin)
         return dict(times)
 
-    def _update(self, module: LayerModule) -> None:
+    def _update(self, module: StageLayers) -> None:
         self.optimizer.step(self.peers.own(module.parameters), self.peers.gradients(module.parameters))
         for name in module.parameters:
             self.weights[name].grad = None

@@ -30,6 +30,7 @@ from explorer.run.judging.cost_check import (
 from explorer.run.one_rank.findings import ActionSeconds, LayerBytes, SliceCheck
 from explorer.run.one_rank.fitting import PRECISION, Fitted, fit, zero_ranks
 from explorer.run.one_rank.rank_layers import LayerAlone, RankLayers, one_thread
+from explorer.run.one_rank.stage_layers import FULL
 from explorer.strategy import Stage
 
 
@@ -150,5 +151,8 @@ def _predicted_s(op: str, stage: Stage, graph: LayerGraph, fitted: Fitted, profi
         )  # fmt: skip
     layers = [graph.index[name] for name in stage.layers]
     costs = layer_costs(graph, kind, samples=fitted.samples, precision=PRECISION).seconds[:, layers]
-    work = costs[0] if op == "F" else costs[1:]
-    return float(work.sum()) + kind.software.action_overhead_s
+    work = costs[0].sum() if op == "F" else costs[1:].sum()
+    if op == "B" and stage.recompute == FULL:
+        blocks = [graph.layers[i].block for i in layers]
+        work += costs[0][[bool(block) or not any(blocks) for block in blocks]].sum()
+    return float(work) + kind.software.action_overhead_s
