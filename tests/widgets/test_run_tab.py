@@ -38,6 +38,7 @@ from widgets.run.calibrating import free_name
 from widgets.run.ended import Done, SliceDone
 from widgets.run.progress import Progress, progress_share
 from widgets.run.slicing import SLICE, SliceHandle, SliceProgress
+from widgets.run.task import Failed
 from widgets.run.words import LABELS, fix_for, intro
 
 LIMIT_S = 600
@@ -397,6 +398,14 @@ def test_every_failure_has_a_way_out(bench: Explorer, message: str, log: str, ac
     assert fix_for(task.failure, "dry").action == "run", "a dry run is no way out of a dry run"
 
 
+def test_a_dry_run_that_is_killed_does_not_advise_a_dry_run() -> None:
+    text = "rank 1 was killed by SIGKILL; the system does that when memory runs out"
+    killed = Failed(rank=1, text=text, log="")
+    assert fix_for(killed, "likeness").action == "run_dry"
+    assert fix_for(killed, "dry").action == "run"
+    assert fix_for(killed, "dry").text.startswith("Memory ran out"), "the log says nothing of it"
+
+
 # -- progress ---------------------------------------------------------------------------------------
 
 
@@ -434,6 +443,12 @@ def test_time_left_is_first_expected_then_by_the_pace_of_rounds() -> None:
     found.note({"event": "round", "rank": 0, "number": -1})
     assert found.left_s == pytest.approx(12.0), "a quarter took four seconds"
     assert found.round_s == pytest.approx(4.0)
+    now[0] = 10.0
+    assert found.left_s == pytest.approx(9.0), "it counts down between two quarters"
+    now[0] = 15.0
+    assert found.left_s == pytest.approx(8.0), "the second quarter is late: the other two are still to come"
+    found.note({"event": "round", "rank": 0, "number": 0})
+    assert found.left_s == pytest.approx(12.0), "now both took six seconds"
 
 
 def test_what_was_announced_is_corrected_by_how_the_start_goes() -> None:

@@ -73,6 +73,8 @@ class Progress:
         """Share of the rounds completed, 0 to 1."""
         self.first_round: float | None = None
         """When the first round began."""
+        self._marks: list[tuple[float, float]] = []
+        """Shares of the rounds completed, and when each was."""
         self._said, self._said_at = "", -SAY_EVERY_S
         self._told: dict[str, tuple[set[int], float]] = {}
         """By event that tells how far the start is: ranks that have told it, and when the last one did."""
@@ -106,8 +108,9 @@ class Progress:
         elif kind in ("done", "fault"):
             row.state, row.doing = ("done" if kind == "done" else "failed"), ""
         share = progress_share(event, self.spec)
-        if share is not None:
-            self.share = max(share, self.share)
+        if share is not None and share > self.share:
+            self.share = share
+            self._marks.append((share, now))
 
     def look(self, pages: Sequence[Status]) -> None:
         """Take what the ranks report right now, and what memory their processes hold."""
@@ -143,8 +146,18 @@ class Progress:
         longer than expected this machine takes to start.
         """
         if self.first_round is not None and self.share > _EARLY:
-            return (self._clock() - self.first_round) * (1 - self.share) / self.share
+            return self._left_in_rounds(self.first_round)
         return max(0.0, self._stretch * self._expected_s - self.elapsed_s)
+
+    def _left_in_rounds(self, begun: float) -> float:
+        """Return the seconds left by the pace up to the last share completed, less those since then; but at
+        least what is left after the next share, which is as large as the last one.
+        """
+        share, when = self._marks[-1]
+        before = self._marks[-2][0] if len(self._marks) > 1 else 0.0
+        whole = (when - begun) / share
+        after_next = max(0.0, 1 - share - (share - before)) * whole
+        return max(whole * (1 - share) - (self._clock() - when), after_next)
 
     @property
     def _stretch(self) -> float:

@@ -25,11 +25,12 @@ class Fix(NamedTuple):
 
 _AGAIN = ("run", "Run again")
 _DRY = ("run_dry", "Do a dry run instead")
+_MEMORY = Fix("Memory ran out. Close other notebooks, or do a dry run, which holds no model.", *_DRY)
 _FIXES: tuple[tuple[tuple[str, ...], Fix], ...] = (
     (("No module named 'torch'", "No module named torch"),
      Fix("Runs need torch, which is not installed here: pip install torch, then run again.", *_AGAIN)),
     (("out of memory", "SIGKILL", "can't allocate memory", "Cannot allocate memory"),
-     Fix("Memory ran out. Close other notebooks, or do a dry run, which holds no model.", *_DRY)),
+     _MEMORY),
     (("stands still", "Timed out", "timed out"),
      Fix("A rank waited too long, mostly because something else took the processors. Run again when less"
          " else runs.", *_AGAIN)),
@@ -45,6 +46,8 @@ def fix_for(failed: Failed, engine: str) -> Fix:
     found = next((fix for marks, fix in _FIXES if any(mark in text for mark in marks)), _OTHERWISE)
     if found is _OTHERWISE and engine == SLICE:
         return Fix("One rank alone cannot run this plan here. A dry run takes every plan.", *_DRY)
+    if found is _MEMORY and engine == "dry":
+        return Fix("Memory ran out. Close other notebooks, then run again.", *_AGAIN)
     if found.action == "run_dry" and engine == "dry":
         return Fix("The log says where it happened.", *_AGAIN)
     return found
