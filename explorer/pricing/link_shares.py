@@ -151,6 +151,11 @@ def _demand_of(
     return found
 
 
+def ring_demand(cluster: Cluster, rows: tuple[Row, ...]) -> dict[str, Demand]:
+    """Return the demand of a collective over some rows of devices on the links of all of them."""
+    return _demand_of(cluster, "all_reduce", (), rows, rows, frozenset())
+
+
 def _group_use(cluster: Cluster, method: str, servers: Row, rows: tuple[Row, ...], k: int) -> PortUse:
     if method == "all_reduce":
         return _ring_of(cluster, rows, k, len(rows[0]))

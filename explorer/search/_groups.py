@@ -101,7 +101,9 @@ def points_of(problem: Problem, block: Block, groups: Sequence[int]) -> list[Poi
     used = np.asarray(columns.stages * columns.replicas * columns.context * columns.tensor)
     rates = Rates(problem, block.order)
     guess = rates.least(found.step_s, found.memory_bytes, used)
-    bound = np.maximum(rates.least(found.step_lower_s, found.memory_lower_bytes, used), block.lower[of_group])
+    lower_s = np.maximum(found.step_lower_s, block.costs.estimator.on_ports(columns))
+    guess = np.maximum(guess, rates.least(lower_s, found.memory_lower_bytes, used))
+    bound = np.maximum(rates.least(lower_s, found.memory_lower_bytes, used), block.lower[of_group])
     if problem.rules:
         bound = block.lower[of_group]  # pins may want another cut
     may, seems = _fits(problem, found)

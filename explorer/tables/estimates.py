@@ -37,7 +37,7 @@ from explorer.tables.plan_group import PlanGroup
 from explorer.tables.run_kinds import Cut, RunKinds
 from explorer.tables.stage_rows import StageRows
 from explorer.tables.stage_table import StageTable
-from explorer.tasks.skeleton import FloatArray
+from explorer.tasks.skeleton import FloatArray, IntArray
 from explorer.workload import Job
 
 MOST_GROUPS = 4096
@@ -109,8 +109,32 @@ class Estimator:
             InputError: a plan that the model or the cluster does not allow, a schedule without an order, or
                 bounds of other stages.
         """
-        self._check(columns)
         found = Estimates(*np.zeros((len(Estimates._fields), len(columns))))
+        for group, rows in self._by_group(columns, bounds):
+            for out, values in zip(found, group.of(columns.take(rows)), strict=True):
+                out[rows] = values
+        return found
+
+    def on_ports(self, columns: DegreesColumns, bounds: Sequence[int] = ()) -> FloatArray:
+        """Return the (N,) seconds for which a step of plans keeps its busiest port, which it takes at least.
+
+        This takes longer than `of`, which has the ports between neighbours only.
+
+        Args:
+            columns: the plans.
+            bounds: as `of` has them.
+
+        Raises:
+            InputError: as `of`.
+        """
+        found = np.zeros(len(columns))
+        for group, rows in self._by_group(columns, bounds):
+            found[rows] = group.on_ports(columns.take(rows))
+        return found
+
+    def _by_group(self, columns: DegreesColumns, bounds: Sequence[int]) -> list[tuple[PlanGroup, IntArray]]:
+        """Return the groups of plans, each with its rows."""
+        self._check(columns)
         groups = distinct(columns.schedule, columns.stages, columns.chunks)
         keys = [
             (
@@ -124,11 +148,10 @@ class Estimator:
         self._prepare(keys)
         order = np.argsort(groups.place.astype(np.int32), kind="stable")
         stops = np.cumsum(np.bincount(groups.place, minlength=groups.size)).tolist()
-        for key, start, stop in zip(keys, [0, *stops], stops, strict=False):
-            rows = order[start:stop]
-            for out, values in zip(found, self._groups[key].of(columns.take(rows)), strict=True):
-                out[rows] = values
-        return found
+        return [
+            (self._groups[key], order[start:stop])
+            for key, start, stop in zip(keys, [0, *stops], stops, strict=False)
+        ]
 
     def _check(self, columns: DegreesColumns) -> None:
         devices = columns.stages * columns.replicas * columns.context * columns.tensor

@@ -82,8 +82,8 @@ class PlanCores:
                 continue
             spans = self.shape.schedule.lower(of)
             lower[:, some] = other[:, some] = spans[begins]
-            if not self.shape.cut.chain:  # stages side by side: formulas are guesses
-                lower[:, some] = self._beside(of)[begins]
+            if not self.shape.cut.chain:
+                lower[:, some] = self.sure_spans(of)[begins]
             if crowded.any() or self.shape.schedule.estimate is not None:
                 differs = True
                 if not np.array_equal(alone, crowded):
@@ -103,6 +103,11 @@ class PlanCores:
             backward[:, some] = seconds.backward[first_stages]
             drain[some] = rounds[some] * seconds.backward.min(axis=0)
         return Cores(lower, other if differs else lower, shortest, least, backward, channels, drain)
+
+    def sure_spans(self, of: Pipelines) -> FloatArray:
+        """Return the (P, N) spans of positions that are never too long."""
+        # where stages are side by side, formulas are guesses
+        return self.shape.schedule.lower(of) if self.shape.cut.chain else self._beside(of)
 
     def _beside(self, of: Pipelines) -> FloatArray:
         """Return the (P, N) spans that are sure where some stages do not wait for the one before.

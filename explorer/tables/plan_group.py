@@ -28,6 +28,7 @@ from explorer.tables.plan_cores import Cores, PlanCores
 from explorer.tables.plan_memory import PlanMemory
 from explorer.tables.plan_shape import CHUNK, PlanShape
 from explorer.tables.plan_swaps import PlanSwaps
+from explorer.tables.port_bounds import PortBounds
 from explorer.tables.spreads import Spread
 from explorer.tables.stage_rows import StageRows
 from explorer.tasks.skeleton import FloatArray, IntArray
@@ -40,22 +41,41 @@ class PlanGroup:
         """Prepare; the arguments are those of `PlanShape`."""
         self.shape = PlanShape(rows, schedule, options)
         self._cores, self._swaps = PlanCores(self.shape), PlanSwaps(self.shape)
-        self._memory = PlanMemory(self.shape)
+        self._memory, self._ports = PlanMemory(self.shape), PortBounds(self.shape, self._cores)
         framework = load_framework(self.shape.job.framework)
         always = framework.buckets == "always" or self.shape.stages == 1
         self._bucket_bytes = framework.bucket_bytes if always else 0.0
 
     def of(self, columns: DegreesColumns) -> tuple[FloatArray, ...]:
         """Return the fields of `Estimates` of some plans, rows of which are all of this group."""
-        lanes = distinct(
-            columns.tensor, columns.context, columns.expert, columns.sequence_parallel,
-            columns.context_exchange, columns.replicas,
-        )  # fmt: skip
+        lanes = self._lanes(columns)
         core = distinct(lanes.place, columns.microbatch_size, columns.recompute)
         names = self._names(columns.take(lanes.first))
         memory = self._memory.of(columns, names, lanes, core)
         step = self._steps(columns, names, lanes, core)
         return (*step, *memory)
+
+    def on_ports(self, columns: DegreesColumns) -> FloatArray:
+        """Return the (N,) seconds of some plans that `PortBounds` says; 0 where it says nothing."""
+        found = np.zeros(len(columns))
+        if not (self.shape.schedule.flush and self.shape.job.training):
+            return found
+        lanes = self._lanes(columns)
+        bucket = self._bucket(columns)
+        for place, name in enumerate(self._names(columns.take(lanes.first))):
+            some = np.flatnonzero(lanes.place == place)
+            found[some] = self._ports.of(columns.take(some), name, bucket[some])
+        return np.asarray(found * ROUNDING)
+
+    @staticmethod
+    def _lanes(columns: DegreesColumns) -> Distinct:
+        return distinct(
+            columns.tensor, columns.context, columns.expert, columns.sequence_parallel,
+            columns.context_exchange, columns.replicas,
+        )  # fmt: skip
+
+    def _bucket(self, columns: DegreesColumns) -> FloatArray:
+        return np.where(columns.bucket_bytes > 0, columns.bucket_bytes, self._bucket_bytes)
 
     @staticmethod
     def _names(columns: DegreesColumns) -> list[Spread]:
@@ -75,7 +95,7 @@ class PlanGroup:
         cores = self._cores.of(m, rows)
         guess, lower = np.zeros((2, len(columns)))
         if self.shape.job.training:
-            bucket = np.where(columns.bucket_bytes > 0, columns.bucket_bytes, self._bucket_bytes)
+            bucket = self._bucket(columns)
             swap = distinct(lanes.place, columns.zero, distinct_values(bucket)[1])
             swaps = self._swaps.of(columns, names, lanes, swap, bucket)
             times = np.broadcast_to(self.shape.schedule.updates(self._cores.pipelines(m, None)), m.shape)

@@ -19,6 +19,7 @@ from explorer.tables.degrees_columns import DegreesColumns
 from explorer.tables.distinct import Distinct
 from explorer.tables.kind_costs import Exchange, KindCosts
 from explorer.tables.plan_channels import PlanChannels
+from explorer.tables.plan_ports import PlanPorts
 from explorer.tables.run_kinds import Cut
 from explorer.tables.spreads import Spread, devices_of
 from explorer.tasks.skeleton import FloatArray, IntArray
@@ -50,6 +51,7 @@ class StageRows:
         """Seconds in which stages reduce the parameters that they share, pair by pair."""
         self._own_rows, self._sent_rows, self._swap_rows, self._shared_rows = map(CodedRows, (3, 2, 3, 2))
         self._channels = PlanChannels(costs, placement, grid)
+        self.ports = PlanPorts(costs, placement, grid, cut)
         self._firsts_of: dict[int, tuple[list[int], IntArray]] = {}
         self._ends_of: dict[int, tuple[list[tuple[int, int] | None], IntArray]] = {}
         self._crowds_of: dict[Spread, FloatArray] = {}

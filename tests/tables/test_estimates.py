@@ -21,6 +21,7 @@ from explorer.schedules import SCHEDULES, Schedule
 from explorer.simulation.simulate import simulate
 from explorer.strategies.degrees import EXCHANGES, RECOMPUTE, Degrees
 from explorer.tables import StageChoice, StageTable
+from explorer.tables.borders import flow_tensors
 from explorer.tables.degrees_columns import DegreesColumns
 from explorer.tables.distinct import distinct
 from explorer.tables.estimates import Estimates, Estimator
@@ -106,11 +107,13 @@ def plans(draw: st.DrawFn, schedule: Schedule, name: str, machine: str) -> Degre
 
 
 def check(found: Estimates, name: str, machine: str, degrees: Degrees, mode: str = "train") -> float:
-    """Check the bounds of a plan; return the error of its estimate."""
+    """Check the bounds of a plan, that of its ports as well; return the error of its estimate."""
     graph, devices, job = model(name), cluster(machine), job_of(name, mode)
     report = simulate(graph, devices, Workload(jobs=(job,)), degrees.build(graph, devices, job))
     over = [peak - room for peak, room in zip(report.peak_memory_bytes, report.capacity_bytes, strict=True)]
     assert 0 < found.step_lower_s[0] <= report.step_time_s * (1 + 1e-12)
+    on_ports = estimator(name, machine, mode).on_ports(DegreesColumns.of([degrees]))
+    assert 0 <= on_ports[0] <= report.step_time_s * (1 + 1e-12)
     assert 0 < found.memory_lower_bytes[0] <= max(report.peak_memory_bytes) * (1 + 1e-12)
     assert found.over_lower_bytes[0] <= max(over) + 1.0
     assert found.step_s[0] >= found.step_lower_s[0]
@@ -147,10 +150,12 @@ def test_bounds_hold_for_uneven_stages_and_frameworks(data: st.DataObject) -> No
     count, layers = degrees.stage_count, len(graph.layers)
     inner = st.sets(st.integers(1, layers - 1), min_size=count - 1, max_size=count - 1)
     cuts = sorted(data.draw(inner))
-    found = Estimator(graph, devices, job).of(DegreesColumns.of([degrees]), [0, *cuts, layers])
+    made, columns = Estimator(graph, devices, job), DegreesColumns.of([degrees])
+    found = made.of(columns, [0, *cuts, layers])
     strategy = degrees.build(graph, devices, job, cuts=cuts)
     report = simulate(graph, devices, Workload(jobs=(job,)), strategy)
     assert 0 < found.step_lower_s[0] <= report.step_time_s * (1 + 1e-12)
+    assert made.on_ports(columns, [0, *cuts, layers])[0] <= report.step_time_s * (1 + 1e-12)
     assert 0 < found.memory_lower_bytes[0] <= max(report.peak_memory_bytes) * (1 + 1e-12)
 
 
@@ -171,10 +176,53 @@ def test_bounds_hold_where_stages_of_branches_work_side_by_side(
             if SCHEDULES.get(schedule).unmet_even(count // max(1, chunks), batch, chunks or 1):
                 continue
             degrees = Degrees(stages=count // max(1, chunks), chunks=chunks, schedule=schedule)
-            found = Estimator(graph, devices, job).one(degrees)
+            made = Estimator(graph, devices, job)
+            found = made.one(degrees)
             report = simulate(graph, devices, Workload(jobs=(job,)), degrees.build(graph, devices, job))
             assert 0 < found.step_lower_s[0] <= report.step_time_s * (1 + 1e-12)
+            assert made.on_ports(DegreesColumns.of([degrees]))[0] <= report.step_time_s * (1 + 1e-12)
             assert found.step_s[0] >= found.step_lower_s[0]
+
+
+@every
+@settings(max_examples=8, deadline=None)
+@given(data=st.data())
+def test_bounds_hold_on_crowded_ports(schedule: Schedule, data: st.DataObject) -> None:
+    """Ports of devices and nodes give as much as one of their transfers takes, or several times it."""
+    machine = cluster("pipedream-a")
+    inside, outside = machine.levels
+    speed = data.draw(st.sampled_from([1e8, 1e9, 1e10]))
+    around = replace(
+        outside, bandwidth_bytes_per_s=speed,
+        uplink_bytes_per_s=speed * data.draw(st.sampled_from([1.0, 1.5, 4.0])),
+    )  # fmt: skip
+    each = data.draw(st.sampled_from([0.0, 1e9, 12e9]))
+    within = replace(inside, device_bytes_per_s=each and max(each, speed))  # nodes are not faster outside
+    devices = replace(machine, levels=(within, around))
+    name = data.draw(st.sampled_from(["gpt", "gnmt-8", "t5-large"]))
+    degrees, job = data.draw(plans(schedule, name, "pipedream-a")), job_of(name)
+    made, columns = Estimator(model(name), devices, job), DegreesColumns.of([degrees])
+    report = simulate(model(name), devices, Workload(jobs=(job,)), degrees.build(model(name), devices, job))
+    assert 0 <= made.on_ports(columns)[0] <= report.step_time_s * (1 + 1e-12)
+    assert 0 < made.of(columns).step_lower_s[0] <= report.step_time_s * (1 + 1e-12)
+
+
+def test_what_crosses_a_port_takes_its_time() -> None:
+    """Four replicas of two stages on two nodes: their samples cross the nodes' port onwards and back."""
+    graph, devices, job = model("gpt"), cluster("pipedream-a"), job_of("gpt")
+    degrees = Degrees(stages=2, replicas=4, microbatch_size=1)
+    found = Estimator(graph, devices, job).on_ports(DegreesColumns.of([degrees]))[0]
+    (sent,) = [item for item in graph.tensors if item.name == _crossing(graph, degrees)]
+    through = job.global_batch * sent.bytes_per_sample(job.precision) / devices.levels[1].uplink_bytes_per_s
+    report = simulate(graph, devices, Workload(jobs=(job,)), degrees.build(graph, devices, job))
+    assert through < found <= report.step_time_s
+
+
+def _crossing(graph: LayerGraph, degrees: Degrees) -> str:
+    """Return the one tensor between two stages."""
+    first, middle, last = RunKinds(graph).cut(degrees.stages).bounds
+    ((tensor, _),) = flow_tensors(graph, (first, middle), (middle, last))
+    return graph.tensors[tensor].name
 
 
 def test_refuses_other_bounds() -> None:
