@@ -2,9 +2,9 @@
 
 Costing strategies ahead (`_jobs`) leaves everything else that a search does to one process. Where seconds end
 a search, and it need not find the same every time, every process therefore searches a share by itself
-(`_shares`, `_partner`); this one searches the first. A partner works turn by turn, one of which is always
-asked for ahead. It is told the best strategy of all, and tells what it found, how much it costed and what is
-still open: only strategies, reduced reports and bounds travel.
+(`_shares`, `_partner`); this one searches the first. A partner works turn by turn, some of which are asked
+for ahead. It is told the best strategy of all, and tells what it found, how much it costed and what is still
+open: only strategies, reduced reports and bounds travel.
 
 The share of a partner that fails is searched here, and so is that of one that has not answered when all else
 is done.
@@ -36,8 +36,8 @@ logger = logging.getLogger(__name__)
 
 TURN_S = 0.25
 """Seconds of a partner's turn: of work of its thread."""
-TURNS = 2
-"""Turns that a partner is asked for at once."""
+TURNS = 3
+"""Turns that a partner is asked for at once, so that it has work while this process is at a long step."""
 LOOK_S = 0.02
 """Seconds that a search waits for partners between two looks, once it has nothing else to do."""
 SHARE = 0.5
@@ -64,7 +64,8 @@ class _Away:
         """The best of all that it was told, or told itself."""
         self.here: BranchAndBound | None = None
         """Search of its share by this process, once it failed."""
-        self.ask(None, 0.0)
+        self.ask(None, 0.0)  # says that it is there
+        self.ask(None, TURN_S)
 
     @property
     def ended(self) -> bool:

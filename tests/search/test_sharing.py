@@ -17,7 +17,7 @@ from explorer.search import FRONTIER_OF, SEARCHERS, Evaluator, Problem, Progress
 from explorer.search._branch_and_bound import BOUND, BranchAndBound
 from explorer.search._closed_blocks import closed_blocks
 from explorer.search._other_searchers import other_parts
-from explorer.search._partner import Partner
+from explorer.search._partner import Partner, take_turn
 from explorer.search._shares import WHOLE, Share, StillOpen, joined
 
 Build = Callable[..., LayerGraph]
@@ -38,7 +38,7 @@ class Beside(Executor):
         self.partner, self.turns, self.sent = Partner(problem, share), turns, list[bytes]()
 
     def submit(self, function: Any, /, *arguments: Any, **_: Any) -> Future[Any]:
-        assert function is _sharing.take_turn
+        assert function is take_turn
         if self.turns == 0:
             raise BrokenExecutor("a child process terminated abruptly\nand more")
         self.turns -= 1
