@@ -10,8 +10,10 @@ import pytest
 import torch
 
 from explorer.base.errors import InputError
+from explorer.base.units import dtype_bytes
 from explorer.cluster import Cluster
 from explorer.costs.compute import layer_costs
+from explorer.graph import COMPUTE
 from explorer.run.cases.build import prepare
 from explorer.run.cases.operators import by_operator, operator_graph
 from explorer.run.judging.calibrate import uncalibrated
@@ -19,6 +21,7 @@ from explorer.run.judging.compare import predicted_step
 from explorer.run.judging.cost_check import (
     PROCESSOR,
     WALL,
+    _halfway_bytes,
     clock_of,
     layer_seconds,
     measured_compute,
@@ -218,3 +221,28 @@ def test_an_update_holds_no_copies(optimizer: str) -> None:
         rule.step(held, HeldWeights._mean(given, (0, 2)))
     assert found.peak == pytest.approx(weights * {"sgd": 2, "adam": 4}[optimizer], rel=0.01)
     assert all(bool((g == 0.5).all()) for g in given.values())
+
+
+@pytest.mark.parametrize("samples", [1, 8])
+def test_gradients_gather_while_activations_go(samples: int) -> None:
+    """Against a backward that is played layer by layer, with what each saves and which weights it has."""
+    model, strategy, run = prepared(1, 1)
+    graph = operator_graph(model)
+    priced = priced_by(run, graph, by_operator(strategy, graph), machine(1))
+    held = {}
+    for name in (name for layer in graph.layers for name in layer.saves):
+        saved = graph.tensor[name]
+        width = 4 if saved.dtype == COMPUTE else dtype_bytes(saved.dtype)
+        held[name] = samples * width * math.prod(saved.shape)
+    start, given, most = sum(held.values()), 0.0, 0.0
+    met: set[str] = set()
+    for number in reversed(range(len(graph.layers))):
+        for use in graph.layers[number].parameters:
+            if use.name not in met:
+                met.add(use.name)
+                given += 4 * graph.parameter[use.name].elements
+        most = max(most, given + sum(held.values()) - start)
+        before = {name for layer in graph.layers[:number] for name in layer.saves}
+        held = {name: size for name, size in held.items() if name in before}
+    assert _halfway_bytes(priced, graph, 0, samples) == pytest.approx(max(0.0, most), rel=1e-3)
+    assert _halfway_bytes(priced, None, 0, samples) == 0

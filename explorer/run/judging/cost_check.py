@@ -14,10 +14,13 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from explorer.base.errors import InputError
 from explorer.calibrate.devices import same_device
 from explorer.cluster import Cluster
 from explorer.costs.compute import layer_costs
+from explorer.costs.memory_arrays import graph_arrays
 from explorer.graph import LayerGraph
 from explorer.passes.static import run_static
 from explorer.pricing import Pricer, price
@@ -109,10 +112,11 @@ def priced_by(run: Prepared, graph: LayerGraph, strategy: JobStrategy, cluster: 
 def predicted_bytes(priced: Prepared, graph: LayerGraph | None = None) -> list[float]:
     """Return the peak bytes of tensors of each lane of a program.
 
-    Our ranks hold more than a plan needs, at two moments. At the end of a backward the gradients of a whole
-    piece are there before they are added to the sums of earlier microbatches; its activations are gone by
-    then. At an exchange its gradients are copied next to each other, beside all sums. A gradient that two
-    layers of a piece give is added up beside both parts.
+    Our ranks hold more than a plan needs, at two moments. In a backward the gradients of a whole piece gather
+    before they are added to the sums of earlier microbatches, while its activations go; where late layers
+    have the weights and early ones the activations (convolutions), both are there in between. At an exchange
+    its gradients are copied next to each other, beside all sums. A gradient that two layers of a piece give
+    is added up beside both parts.
 
     Args:
         priced: the program.
@@ -130,6 +134,7 @@ def predicted_bytes(priced: Prepared, graph: LayerGraph | None = None) -> list[f
             own = memory[section]
             parts_bytes = 2 * _shared_bytes(priced, graph, section)
             fresh.append(own.gradient_bytes + parts_bytes - own.activation_bytes_per_sample * samples)
+            fresh.append(_halfway_bytes(priced, graph, section, samples))
             mine = exchanged.get(section, {})
             given |= mine
             alone = max(0.0, own.gradient_bytes - sum(mine.values()))
@@ -147,6 +152,36 @@ def _exchanged_bytes(priced: Prepared) -> dict[int, dict[int, float]]:
             for piece in priced.program.skeleton.holders[slot.where].pieces:
                 found[piece.section][slot.where] = float(size)
     return found
+
+
+def _halfway_bytes(priced: Prepared, graph: LayerGraph | None, section: int, samples: float) -> float:
+    """Return the most by which the gradients of a piece, so far, are larger than the activations that its
+    backward has given back; 0 if its layers are unknown, or if they run again.
+
+    The gradient of a convolution's weight is there twice for a moment: libraries make it in a layout of their
+    own.
+    """
+    model = priced.case.model
+    if graph is None or model is None or priced.program.skeleton.sections[section].full_recompute:
+        return 0.0
+    arrays, layers = graph_arrays(graph), priced.placement.layers[section]
+    place = np.full(len(graph.layers), -1)
+    place[layers] = np.arange(len(layers))
+    made, gone = np.zeros(len(layers) + 1), np.zeros(len(layers) + 1)
+    saved = place[arrays.saves.layer] >= 0
+    first = np.full(len(graph.tensors), len(layers))
+    np.minimum.at(first, arrays.saves.item[saved], place[arrays.saves.layer[saved]])
+    np.add.at(gone, first, samples * (model.element_bytes * arrays.compute + arrays.fixed))
+    used = place[arrays.uses.layer] >= 0
+    last = np.full(len(graph.parameters), -1)
+    np.maximum.at(last, arrays.uses.item[used], place[arrays.uses.layer[used]])
+    trained = arrays.weight["compute"] * arrays.weight["trainable"]
+    np.add.at(made, last[last >= 0], model.element_bytes * trained[last >= 0])
+    # backwards from the last layer: at one, what later layers saved is gone and its own gradients are there
+    gathered, given_back = (np.cumsum(item[:-1][::-1]) for item in (made, gone))
+    before = np.concatenate([[0.0], given_back[:-1]])
+    twice = made[:-1] * np.array([graph.layers[i].kind == "conv" for i in layers.tolist()])
+    return float(np.max(gathered - before + twice[::-1], initial=0.0))
 
 
 def _shared_bytes(priced: Prepared, graph: LayerGraph | None, section: int) -> float:

@@ -20,8 +20,10 @@ from explorer.run.ranks.transport import Handle, Transport
 if TYPE_CHECKING:
     from explorer.run.sharded.lanes import LaneTransport
 
-WINDOW = 8
-"""Number of receives posted on a wire ahead of need, so that senders need not wait."""
+WINDOW = 2
+"""Number of receives posted on a wire ahead of need: one arrives while another is waited for. Each has a
+buffer.
+"""
 SPIN_S = 0.002
 
 
