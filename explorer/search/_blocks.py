@@ -19,17 +19,16 @@ import numpy.typing as npt
 from explorer.schedules import SCHEDULES
 from explorer.schedules.spec import ROUNDING, Pipeline, Schedule
 from explorer.search._devices import DeviceOrder
-from explorer.search._frames import INTERLEAVED, USUAL, BoolArray, Frame, Frames
+from explorer.search._frames import INTERLEAVED, USUAL, Frame, Frames
 from explorer.search._layout_costs import LayoutCosts
-from explorer.search._least_exchanges import FORCING, least_exchanged, states_of
+from explorer.search._quick_bounds import Before, bytes_needed, forced_s, shared_evenly, there_of
 from explorer.search._rates import Rates, room_of
 from explorer.search._slow_places import least_at_places, places_used
 from explorer.search.exhaustive import divisors, tensor_sizes
 from explorer.search.problem import Problem
 from explorer.search.spaces import same_training
 from explorer.strategies.cuts import balanced_cuts
-from explorer.strategies.degrees import ALL_TO_ALL, EXCHANGES, GATHER, RECOMPUTE, ZERO_LEVELS, Degrees
-from explorer.strategies.degrees_neighbours import most_replicas
+from explorer.strategies.degrees import ALL_TO_ALL, EXCHANGES, GATHER, RECOMPUTE, Degrees
 from explorer.strategies.model_axes import CONTEXT, EXPERT, TENSOR, expert_count, splittable
 
 FloatArray = npt.NDArray[np.float64]
@@ -39,10 +38,6 @@ MOST_CONTEXT = 16
 """Most devices that share a sequence."""
 _REF = 8
 """Positions and microbatches of the pipeline in which the bubbles of schedules are compared."""
-
-
-Before = tuple[tuple[int, int], ...]
-"""Of every order before: its devices, and how many of them both begin with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -144,16 +139,16 @@ def make_block(
         frame: sizes of pipelines of this schedule.
         limit: objective that groups must be able to be better than.
     """
-    there = _there(problem, costs, frame, before)[frame.grid]
+    there = there_of(problem, costs, frame, before)[frame.grid]
     if limit < math.inf:
-        there &= _shared_evenly(problem, order, costs, schedule, frame) < limit
+        there &= shared_evenly(problem, order, costs, schedule, frame) < limit
     if not there.any():
         return
-    need = _bytes_needed(problem, costs, schedule, frame)
+    need = bytes_needed(problem, costs, schedule, frame)
     yield None
     room = room_of(problem, costs.cluster.kind_of(order[0]))
     fits = (need <= room) & there[:, None]
-    forced = _forced_s(problem, costs, schedule, frame, need, fits, room)
+    forced = forced_s(problem, costs, schedule, frame, need, fits, room)
     yield None
     if limit < math.inf:
         used = (frame.positions * frame.replicas * costs.row)[frame.grid]
@@ -196,20 +191,6 @@ def make_block(
     )  # fmt: skip
 
 
-def _shared_evenly(
-    problem: Problem, order: DeviceOrder, costs: LayoutCosts, schedule: Schedule, frame: Frame
-) -> FloatArray:
-    """Return the (rows,) bounds of an objective if positions share all work evenly."""
-    alone, place = costs.alone, np.searchsorted(costs.alone.sizes, frame.size)
-    work = alone.once[place] * frame.count
-    if schedule.hides:
-        beside = frame.paired * (schedule.placement.copies or 1)
-        longer = np.maximum(alone.bare, alone.comm)[place]
-        work = alone.once[place] * (frame.count - beside) + longer * beside
-    p, used = frame.positions[frame.grid], (frame.positions * frame.replicas)[frame.grid] * costs.row
-    return Rates(problem, order).least(work / p * ROUNDING, np.zeros(len(p)), used)
-
-
 def least_of_layout(
     problem: Problem, order: DeviceOrder, costs: LayoutCosts, frames: Frames, schedules: Sequence[Schedule]
 ) -> float:
@@ -243,7 +224,7 @@ def _least_hiding(
     """Return what no strategy under a layout and a schedule that hides collectives is better than."""
     frame = frames.of(schedule, len(order), costs.row)
     there = (frame.replicas * costs.row % costs.layout.expert == 0)[frame.grid]
-    least = _shared_evenly(problem, order, costs, schedule, frame)[there]
+    least = shared_evenly(problem, order, costs, schedule, frame)[there]
     return float(least.min(initial=math.inf))
 
 
@@ -251,57 +232,6 @@ def has_grids(order: DeviceOrder, layout: Degrees, frames: Frames) -> bool:
     """Tell whether any number of positions leaves devices over which a layout's experts can be spread."""
     row = layout.tensor * layout.context
     return any(d * row % layout.expert == 0 for _, d in frames.even_grids(len(order), row))
-
-
-def _there(problem: Problem, costs: LayoutCosts, frame: Frame, before: Before) -> BoolArray:
-    """Tell which grids experts allow, and no order before has."""
-    row, used = costs.row, frame.positions * frame.replicas * costs.row
-    found: BoolArray = frame.replicas * row % costs.layout.expert == 0
-    for devices, common in before:
-        most = [
-            most_replicas(devices // (row * p), problem.job.global_batch) for p in frame.positions.tolist()
-        ]
-        found &= ~((used <= common) & (np.array(most) == frame.replicas))
-    return found
-
-
-def _bytes_needed(problem: Problem, costs: LayoutCosts, schedule: Schedule, frame: Frame) -> FloatArray:
-    """Return the (rows, recomputations) bytes that a device of the first position needs at least."""
-    training, held = problem.job.training, costs.bytes()
-    levels = len(RECOMPUTE) if training else 1
-    need = np.full((len(frame), levels), costs.cluster.kind_of(costs.table.devices[0]).reserved_bytes)
-    if not schedule.placement.copies or problem.rules:
-        return need
-    need += states_of(costs, frame, ZERO_LEVELS[-1] if training else 0)[:, :levels][frame.grid]
-    if len(frame.held.starts):
-        need += frame.held.of(held.activations[:, :levels]) * frame.size[:, None]
-    return need
-
-
-def _forced_s(
-    problem: Problem,
-    costs: LayoutCosts,
-    schedule: Schedule,
-    frame: Frame,
-    need: FloatArray,
-    fits: BoolArray,
-    room: float,
-) -> FloatArray:
-    """Return the (rows, recomputations) seconds of exchanges that none avoids, as only so states fit."""
-    found = np.zeros(need.shape)
-    if not problem.job.training or not schedule.placement.copies or problem.rules:
-        return found
-    least = states_of(costs, frame, 3)
-    tight = [
-        fits & (need + (states_of(costs, frame, below) - least)[frame.grid] > room)
-        for below in (level - 1 for level in FORCING)
-    ]
-    if not tight[0].any():
-        return found
-    exchanged = least_exchanged(costs, schedule, frame, np.asarray(tight[0].any(axis=1)))
-    for part, mine in zip(exchanged, tight, strict=True):
-        found = np.where(mine, part[:, None], found)
-    return found * ROUNDING
 
 
 def _least_s(

@@ -181,6 +181,13 @@ class BranchAndBound:
             block = self.layouts.weakest()
             if block is None:
                 return
+            yield from self._open_layout(block)
+
+    def _open_layout(self, block: Closed) -> Iterator[None]:
+        """Look closer at the layout of a block, or make the block once that was done."""
+        if self.layouts.coarse(block.key):
+            yield from self.layouts.look_closer(block.key)
+        else:
             yield from self._make_block(block)
 
     def _make_block(self, closed: Closed) -> Iterator[None]:
@@ -245,7 +252,7 @@ class BranchAndBound:
         elif self.layouts.bounds.least[0] < self.blocks.bounds.least[0]:
             block = self.layouts.weakest()
             if block is not None:
-                yield from self._make_block(block)
+                yield from self._open_layout(block)
         else:
             self._take_apart(*self.blocks.weakest())
             yield None

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from explorer.base.errors import ExplorerError
 from explorer.schedules.spec import Schedule
-from explorer.search._blocks import Before, layouts_of, schedules_of
+from explorer.search._blocks import layouts_of, schedules_of
 from explorer.search._devices import DeviceOrder
+from explorer.search._quick_bounds import Before
 from explorer.search._shares import WHOLE, Share
 from explorer.search.problem import Problem
 from explorer.strategies.degrees import Degrees
@@ -79,6 +80,16 @@ class ClosedBlocks:
     def first_of(self, key: Key) -> Closed | None:
         """Return the next block of a layout; None if it has none."""
         return self._left[key][0] if key in self._left else None
+
+    def of(self, key: Key) -> list[Closed]:
+        """Return what is left of a layout, its next block first."""
+        return list(self._left.get(key, ()))
+
+    def keep(self, key: Key, blocks: list[Closed]) -> None:
+        """Keep only some blocks of a layout, in this order."""
+        self._left[key] = deque(blocks)
+        if not blocks:
+            self.drop(key)
 
     def see(self, key: Key) -> None:
         """Note that a layout was looked at."""

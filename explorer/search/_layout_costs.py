@@ -77,6 +77,7 @@ class LayoutCosts:
         self._place_of: dict[object, int] = {}
         self.places = self._find_places(self.table.devices)
         self._alone_s: dict[tuple[int, int], float] = {}
+        self._again_s: dict[tuple[int, int], FloatArray] = {}
         self._seconds: dict[tuple[int, int], RunSeconds] = {}
         self._bytes: RunBytes | None = None
         self._exchanged: dict[int, FloatArray] = {}
@@ -145,6 +146,22 @@ class LayoutCosts:
         return WholeModel(
             np.array(sizes), *(np.minimum.reduce(part) for part in zip(*found, strict=True))
         )  # fmt: skip
+
+    def whole(self, sizes: IntArray, recompute: int) -> WholeModel:
+        """Return the seconds of all layers for (N,) sizes of a microbatch under a recomputation."""
+        if not recompute:
+            place = np.searchsorted(self.alone.sizes, sizes)
+            return WholeModel(sizes, *(part[place] for part in self.alone[1:]))
+        different, place = np.unique(sizes, return_inverse=True)
+        rows = [self._whole_again(samples, recompute) for samples in different.tolist()]
+        return WholeModel(sizes, *np.array(rows).reshape(len(rows), -1).T[:, place])
+
+    def _whole_again(self, samples: int, recompute: int) -> FloatArray:
+        if (samples, recompute) not in self._again_s:
+            ends = self.stages.starts[[self.stages.whole]], self.stages.stops[[self.stages.whole]]
+            rows = [self._runs_at(samples, first, RECOMPUTE[recompute], *ends) for first in self.places]
+            self._again_s[samples, recompute] = np.array(rows).min(axis=0)[:, 0]
+        return self._again_s[samples, recompute]
 
     def _alone_at(self, sizes: list[int], first: int) -> list[FloatArray]:
         """Return `once` and the others of `WholeModel` at one place."""

@@ -12,6 +12,7 @@ from explorer.search._devices import DeviceOrder
 from explorer.search._frames import Frames
 from explorer.search._layout_costs import LayoutCosts
 from explorer.search._open_bounds import OpenBounds
+from explorer.search._quick_bounds import least_of_block
 from explorer.search._shares import WHOLE, Share
 from explorer.search._standing import Standing
 from explorer.tables import Estimator, StageTable
@@ -33,6 +34,8 @@ class OpenLayouts:
         """Bounds of layouts looked at, as long as some of their blocks are not made."""
         self._schedules = schedules_of(self.problem)
         self._costs: dict[Key, LayoutCosts] = {}
+        self._blocks: dict[Key, dict[int, float]] = {}
+        """Bounds of blocks, by place of their schedule, of layouts that were looked at closer."""
         self._keys: list[Key] = []
         """Layouts looked at, by number."""
         self._numbers: dict[Key, int] = {}
@@ -75,6 +78,40 @@ class OpenLayouts:
         _, number = self.bounds.least
         return self.closed.first_of(self._keys[number]) if number >= 0 else None
 
+    def coarse(self, key: Key) -> bool:
+        """Tell whether a layout has one bound for all of its blocks, where others may leave some out."""
+        return key not in self._blocks and self.standing.known and key in self._costs
+
+    def look_closer(self, key: Key) -> Iterator[None]:
+        """Bound every block of a layout by itself, and leave out those that are not worth it."""
+        costs, number = self._costs[key], self._numbers[key]
+        found, floor = dict[int, float](), self.bounds[number]
+        for block in self.closed.of(key):
+            frame = self._frames.of(block.schedule, len(block.order), costs.row)
+            try:
+                bound = least_of_block(
+                    self.problem, block.order, costs, block.schedule, block.before, frame, self.standing.limit
+                )  # fmt: skip
+            except ExplorerError:
+                bound = floor
+            found[block.place] = max(bound, floor)
+            yield None
+        self._blocks[key] = found
+        self._keep(key)
+
+    def _keep(self, key: Key) -> None:
+        """Keep the blocks of a layout that are worth it, the one with the least bound first."""
+        known = self._blocks.get(key)
+        if known is None:
+            return
+        left = [block for block in self.closed.of(key) if self.standing.worth(known[block.place])]
+        left.sort(key=lambda block: known[block.place])
+        self.closed.keep(key, left)
+        if left:
+            self.bounds.open(self._numbers[key], known[left[0].place])
+        else:
+            self._leave(key)
+
     def make(self, closed: Closed) -> Iterator[Block | None]:
         """Make a block, unless its layout is not worth it; yield None between its steps, then the block."""
         key = closed.key
@@ -96,12 +133,15 @@ class OpenLayouts:
             self.standing.give_up(bound)
         if not self.closed.take(closed):
             self._leave(key)
+        else:
+            self._keep(key)
         yield None
 
     def _leave(self, key: Key) -> None:
         """Forget a layout: all its blocks are made, or not worth it."""
         self.closed.drop(key)
         self._costs.pop(key, None)
+        self._blocks.pop(key, None)
         self.bounds.close(self._numbers.pop(key, -1))
 
     def _estimator(self, order: DeviceOrder) -> Estimator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,6 +20,7 @@ from explorer.search._blocks import Block, cut_bounds, least_of_layout, schedule
 from explorer.search._frames import Frames, allowed_counts
 from explorer.search._groups import points_of
 from explorer.search._open_layouts import OpenLayouts
+from explorer.search._quick_bounds import least_of_block
 from explorer.search._standing import Standing
 from explorer.search.problem import respecting
 from explorer.search.spaces import even_points, same_training
@@ -77,11 +79,17 @@ def test_no_group_is_bounded_above_what_is_simulated(seed: int, decoder: Callabl
             degrees = degrees.changed(zero=luck.choice(ZERO_LEVELS), bucket_bytes=luck.choice((0.0, 1e7)))
         found = degrees.build(problem.graph, problem.needed_cluster, problem.job, devices=block.order)
         report = simulate(problem.graph, problem.needed_cluster, problem.workload, found)
+        if not report.feasible or max(report.peak_memory_bytes) > problem.memory_limit_bytes:
+            continue  # bounds are of what fits
         simulated += 1
         assert report.step_time_s >= block.lower[group], degrees.label
         least = least_of_layout(problem, block.order, block.costs, frames, schedules_of(problem))
         assert report.step_time_s >= least, degrees.label
-    assert simulated == SAMPLE
+        frame = frames.of(block.schedule, len(block.order), block.costs.row)
+        given = (problem, block.order, block.costs, block.schedule, (), frame)
+        assert report.step_time_s >= least_of_block(*given, limit=math.inf), degrees.label
+        assert report.step_time_s >= least_of_block(*given, limit=report.step_time_s * 1.1), degrees.label
+    assert simulated or all(block.hopeless for block in blocks)
 
 
 @pytest.mark.parametrize(

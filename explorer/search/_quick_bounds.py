@@ -1,0 +1,143 @@
+"""Bounds of a block before it is made: work shared evenly, states and activations, exchanges these force."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.schedules.spec import ROUNDING, Schedule
+from explorer.search._devices import DeviceOrder
+from explorer.search._frames import BoolArray, Frame
+from explorer.search._layout_costs import LayoutCosts
+from explorer.search._least_exchanges import FORCING, least_exchanged, states_of
+from explorer.search._rates import Rates, room_of
+from explorer.search.problem import Problem
+from explorer.strategies.degrees import RECOMPUTE, ZERO_LEVELS
+from explorer.strategies.degrees_neighbours import most_replicas
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+Before = tuple[tuple[int, int], ...]
+"""Of every order before: its devices, and how many of them both begin with."""
+FULL = RECOMPUTE.index("full")
+
+
+def there_of(problem: Problem, costs: LayoutCosts, frame: Frame, before: Before) -> BoolArray:
+    """Tell which grids experts allow, and no order before has."""
+    row, used = costs.row, frame.positions * frame.replicas * costs.row
+    found: BoolArray = frame.replicas * row % costs.layout.expert == 0
+    for devices, common in before:
+        most = [
+            most_replicas(devices // (row * p), problem.job.global_batch) for p in frame.positions.tolist()
+        ]
+        found &= ~((used <= common) & (np.array(most) == frame.replicas))
+    return found
+
+
+def shared_evenly(
+    problem: Problem,
+    order: DeviceOrder,
+    costs: LayoutCosts,
+    schedule: Schedule,
+    frame: Frame,
+    rows: IntArray | None = None,
+    recompute: int = 0,
+) -> FloatArray:
+    """Return the bounds of an objective if positions share all work evenly.
+
+    Args:
+        problem: the search problem.
+        order: device of every rank.
+        costs: costs of the layout.
+        schedule: the schedule.
+        frame: its pipelines.
+        rows: (N,) rows that are asked; None for all.
+        recompute: position in `RECOMPUTE`.
+    """
+    rows = np.arange(len(frame)) if rows is None else rows
+    alone, count, grid = costs.whole(frame.size[rows], recompute), frame.count[rows], frame.grid[rows]
+    work = alone.once * count
+    if schedule.hides:
+        beside = frame.paired[rows] * (schedule.placement.copies or 1)
+        work = alone.once * (count - beside) + np.maximum(alone.bare, alone.comm) * beside
+    p, used = frame.positions[grid], (frame.positions * frame.replicas)[grid] * costs.row
+    return Rates(problem, order).least(work / p * ROUNDING, np.zeros(len(p)), used)
+
+
+def bytes_needed(problem: Problem, costs: LayoutCosts, schedule: Schedule, frame: Frame) -> FloatArray:
+    """Return the (rows, recomputations) bytes that a device of the first position needs at least."""
+    training, held = problem.job.training, costs.bytes()
+    levels = len(RECOMPUTE) if training else 1
+    need = np.full((len(frame), levels), costs.cluster.kind_of(costs.table.devices[0]).reserved_bytes)
+    if not schedule.placement.copies or problem.rules:
+        return need
+    need += states_of(costs, frame, ZERO_LEVELS[-1] if training else 0)[:, :levels][frame.grid]
+    if len(frame.held.starts):
+        need += frame.held.of(held.activations[:, :levels]) * frame.size[:, None]
+    return need
+
+
+def forced_s(
+    problem: Problem,
+    costs: LayoutCosts,
+    schedule: Schedule,
+    frame: Frame,
+    need: FloatArray,
+    fits: BoolArray,
+    room: float,
+) -> FloatArray:
+    """Return the (rows, recomputations) seconds of exchanges that none avoids, as only so states fit."""
+    found = np.zeros(need.shape)
+    if not problem.job.training or not schedule.placement.copies or problem.rules:
+        return found
+    least = states_of(costs, frame, 3)
+    tight = [
+        fits & (need + (states_of(costs, frame, below) - least)[frame.grid] > room)
+        for below in (level - 1 for level in FORCING)
+    ]
+    if not tight[0].any():
+        return found
+    exchanged = least_exchanged(costs, schedule, frame, np.asarray(tight[0].any(axis=1)))
+    for part, mine in zip(exchanged, tight, strict=True):
+        found = np.where(mine, part[:, None], found)
+    return found * ROUNDING
+
+
+def least_of_block(
+    problem: Problem,
+    order: DeviceOrder,
+    costs: LayoutCosts,
+    schedule: Schedule,
+    before: Before,
+    frame: Frame,
+    limit: float,
+) -> float:
+    """Return what no strategy of a block that is better than a limit is better than; infinite if none is.
+
+    Args:
+        problem: the search problem.
+        order: device of every rank.
+        costs: costs of the layout.
+        schedule: the schedule.
+        before: orders before this one, whose strategies are left out.
+        frame: sizes of pipelines of this schedule.
+        limit: objective.
+    """
+    work = shared_evenly(problem, order, costs, schedule, frame)
+    there = there_of(problem, costs, frame, before)[frame.grid] & (work < limit)
+    if not there.any():
+        return np.inf
+    need = bytes_needed(problem, costs, schedule, frame)
+    room = room_of(problem, costs.cluster.kind_of(order[0]))
+    fits = (need <= room) & there[:, None]
+    forced = forced_s(problem, costs, schedule, frame, need, fits, room)
+    used = (frame.positions * frame.replicas * costs.row)[frame.grid]
+    rates, none = Rates(problem, order), np.zeros(len(frame))
+    found = np.stack([np.maximum(work, rates.least(part, none, used)) for part in forced.T], axis=1)
+    found[~fits] = np.inf
+    if found.shape[1] > FULL:  # who needs to recompute all works longer
+        rows = np.flatnonzero(found[:, FULL] < min(limit, *found[:, :FULL].min(axis=0)))
+        if len(rows):
+            again = shared_evenly(problem, order, costs, schedule, frame, rows, FULL)
+            found[rows, FULL] = np.maximum(found[rows, FULL], again)
+    return float(found.min())
