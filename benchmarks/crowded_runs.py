@@ -165,7 +165,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--loads", type=int, nargs="+", default=[8, 16])
     parser.add_argument("--at-once", type=int, default=4, help="runs that go on at once")
     parser.add_argument("--steps", type=int, default=3, help="measured rounds of a run, at most")
-    parser.add_argument("--timeout", type=float, default=240.0, help="seconds after which a run is ended")
+    parser.add_argument("--timeout", type=float, default=480.0, help="seconds after which a run is ended")
     parser.add_argument("--rows", type=Path)
     options = parser.parse_args(arguments)
     sys.path.insert(0, str(ROOT))  # where the user's module is found

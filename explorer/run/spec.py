@@ -226,6 +226,11 @@ def read_spec(path: Path) -> RunSpec:
         raise InputError(f"is not a run specification: {error!r}", file=str(path), allowed=SCHEMA) from None
 
 
+def as_read(spec: RunSpec) -> RunSpec:
+    """Return a specification as ranks read it, with numbers as its file has them: so its mark is theirs."""
+    return from_data(parse_json(json_text(to_data(spec), indent=None)))
+
+
 def mark_of(spec: RunSpec) -> str:
     """Hash a specification, 16 hex digits: results of equal marks are of the same run."""
     text = json_text(to_data(spec), indent=None)
@@ -349,4 +354,14 @@ def _tuples(data: Mapping[str, Any]) -> dict[str, Any]:
     return {key: convert(value) for key, value in data.items()}
 
 
-__all__ = ["Calibration", "Fault", "RunCase", "RunSpec", "Survey", "mark_of", "read_spec", "write_spec"]
+__all__ = [
+    "Calibration",
+    "Fault",
+    "RunCase",
+    "RunSpec",
+    "Survey",
+    "as_read",
+    "mark_of",
+    "read_spec",
+    "write_spec",
+]

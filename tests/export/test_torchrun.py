@@ -71,6 +71,7 @@ def test_worker_reads_the_specification(sample: str, tmp_path: Path) -> None:
     case = next(case for case in spec.cases if case.name == "strategy")
     assert len(case.lowered().programs) * case.lane_ranks == spec.ranks
     assert case.lane_ranks == len(next(iter(lanes)))
+    assert mark_of(spec) == mark_of(exported(plan).spec), "what ranks leave is known again"
 
 
 def test_one_node_starts_alone(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from explorer.run.judging.compare import Comparison
 from explorer.run.launching.launch import RESULT_BYTES, RunResult
 from explorer.run.own.own_model import OwnModel
 from explorer.run.own.own_scale import Elsewhere
-from explorer.run.spec import RunSpec, mark_of
+from explorer.run.spec import RunSpec, as_read, mark_of
 
 ROUNDS = 5
 """Measured rounds; each runs the strategy and, for comparison, one process alone."""
@@ -53,8 +53,8 @@ def exported(resolved: Resolved, *, profile: Cluster | None = None) -> Experimen
         profile=profile,
         elsewhere=_rank_of(resolved, rows),
     )
-    spec = _carried(made.spec, resolved)
-    return replace(made, spec=replace(spec, plan=plan_mark(resolved)))
+    spec = replace(_carried(made.spec, resolved), plan=plan_mark(resolved))
+    return replace(made, spec=as_read(spec))
 
 
 def devices_of(resolved: Resolved, ranks: int) -> list[int]:
