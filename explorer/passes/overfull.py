@@ -240,55 +240,28 @@ def _suspects_of(tasks: Tasks, shares: Shares) -> _Suspects:
 def _suspects(tasks: Tasks, shares: Shares) -> _Table:
     """Return the resources whose users could together ask too much, each exclusive channel counted once."""
     slot, resource, amount = _amounts(shares)
+    counts = np.bincount(slot, minlength=len(shares.demands))
+    at = np.cumsum(counts) - counts
+    asking = np.flatnonzero((counts > 0)[tasks.slot])
+    slots = tasks.slot[asking]
+    each = counts[slots]
+    task = np.repeat(asking, each)  # once for every resource that it uses
+    asked = np.arange(len(task)) + np.repeat(at[slots] - (np.cumsum(each) - each), each)
     width = int(tasks.channel.max(initial=0)) + 2
-    capacity = np.asarray(shares.capacity)
-    # tasks of one slot on one channel ask for the same, and there are few of these
-    kinds = _different(tasks.slot * width + tasks.channel + 1, len(shares.demands) * width)
-    kind, asked = _asking(kinds // width, slot, len(shares.demands))
-    key = resource[asked] * width + kinds[kind] % width
-    order = sorting(key)
-    first = np.flatnonzero(np.diff(key[order], prepend=-1))
-    most = np.zeros(len(capacity))
-    if len(first):
-        np.add.at(most, key[order][first] // width, np.maximum.reduceat(amount[asked[order]], first))
-    suspect = most > capacity * (1 + TOLERANCE)
-    chosen = suspect[resource]
-    slot, resource, amount = slot[chosen], resource[chosen], amount[chosen]
-    task, asked = _asking(tasks.slot, slot, len(shares.demands))
     key = resource[asked] * width + tasks.channel[task] + 1
     order = sorting(key)
-    first = np.flatnonzero(np.diff(key[order], prepend=-1))
-    channels = np.bincount(key[order][first] // width, minlength=len(capacity))
+    task, demand, key = task[order], amount[asked[order]], key[order]
+    first = np.flatnonzero(np.diff(key, prepend=-1))
+    owner = key[first] // width
+    most = np.zeros(len(shares.capacity))
+    if len(first):
+        np.add.at(most, owner, np.maximum.reduceat(demand, first))
+    channels = np.bincount(owner, minlength=len(shares.capacity))
     table = _Table(
-        np.arange(len(capacity)), capacity, _starts(channels), np.append(first, len(task)), task[order],
-        amount[asked[order]],
+        np.arange(len(shares.capacity)), np.asarray(shares.capacity), _starts(channels),
+        np.append(first, len(task)), task, demand,
     )  # fmt: skip
-    return table.some(suspect)
-
-
-def _different(keys: IntArray, size: int) -> IntArray:
-    """Return every different key once, in ascending order; keys are from 0 to `size` - 1."""
-    if size > 8 * len(keys) + 1024:
-        return np.unique(keys)
-    seen = np.zeros(size, dtype=bool)
-    seen[keys] = True
-    return np.flatnonzero(seen)
-
-
-def _asking(slots: IntArray, slot: IntArray, count: int) -> tuple[IntArray, IntArray]:
-    """Return (place in `slots`, demand) of all demands of the slots.
-
-    Args:
-        slots: slots.
-        slot: slot of each demand, in ascending order.
-        count: number of slots there are.
-    """
-    counts = np.bincount(slot, minlength=count)
-    at = np.cumsum(counts) - counts
-    asking = np.flatnonzero((counts > 0)[slots])
-    each = counts[slots[asking]]
-    place = np.repeat(asking, each)  # once for every resource that it uses
-    return place, np.arange(len(place)) + np.repeat(at[slots[asking]] - (np.cumsum(each) - each), each)
+    return table.some(most > shares.capacity * (1 + TOLERANCE))
 
 
 def _amounts(shares: Shares) -> tuple[IntArray, IntArray, FloatArray]:
