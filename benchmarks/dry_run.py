@@ -6,6 +6,10 @@ Every rank sleeps in place of computing, a forward so many seconds and a backwar
 (chunks share them); messages are real. One launch for each number of ranks, one step, the shorter of
 `--rounds` runs. A task's own overhead is what it takes longer than asked, on average. Ends with 1 if a
 makespan is off by more than 3 %. Where ranks get no real-time priority, a busy machine makes them late.
+
+An action costs half a millisecond to a whole one beyond its sleep, whatever that lasts, for messages and for
+ranks that share cores: with 16 ranks on two cores and 512 microbatches (2026-11-22) 1f1b was .92 % late,
+chimera 1.44, zb_h1 1.57 and interleaved_1f1b, whose chunks last half as long, 3.04 %.
 """
 
 from __future__ import annotations

@@ -41,6 +41,9 @@ CAMPAIGNS = {
         "Our engine and torch's, seconds a step and greatest difference of gradients",
         ("2", "4", "--named", "--rounds", "3"),
     ),
+    "dry_run": Campaign(
+        "Dry runs of 4 to 16 ranks: the clock beside the simulator", ("--microbatches", "8", "64")
+    ),
     "faults": Campaign(
         "Faults while a plan is validated, and how each of them ends",
         ("--trials", "24", "--seed", "9", "--at-once", "2"),

@@ -38,6 +38,10 @@ def launched_every() -> tuple[list[Prepared], RunResult]:
         for m, item in zip(cycle((8, 16)), ORDERED, strict=False)
     ]
     cases += [dry_placed("bapipe", 4, microbatches=16, seconds=0.01, options=(("variant", "1F1B-SNO"),))]
+    blocking = (("blocking", True),)
+    cases += [
+        dry_placed("interleaved_1f1b", 4, microbatches=m, seconds=0.01, options=blocking) for m in (4, 16)
+    ]
     cases += [dry_moved_away(4, seconds=0.01)]
     return cases, run(RunSpec(ranks=4, cases=tuple(item.case for item in cases), rounds=2))
 

@@ -70,6 +70,7 @@ def two_ranks() -> list[Prepared]:
             real("custom", *where, name=f"split-{name}", microbatches=2, options=SPLIT_BACKWARD, **more)
         )
     cases += [placed(name, 2, "tied", model=tied) for name in ("zb_v", "hanayo")]
+    cases.append(real("custom", 2, 1, name="recomputed-apart", microbatches=2, options=REMADE))
     cases += [moved_away(2), real("custom", 2, 1, name="moved-halves", options=(("lanes", IN_HALVES),))]
     return [*cases, split]
 
@@ -78,7 +79,7 @@ def variants(ranks: int) -> list[Prepared]:
     """Schedules under options that change what their default does."""
     options = (
         ("cyclic", "rule", "v2"), ("graphpipe", "k", "2"), ("bapipe", "variant", "1F1B-SNO"),
-        ("bapipe", "variant", "FBP-AS"), ("optpipe", "limit", 1),
+        ("bapipe", "variant", "FBP-AS"), ("optpipe", "limit", 1), ("interleaved_1f1b", "blocking", True),
     )  # fmt: skip
     return [
         placed(name, ranks, f"{key} {value}", options=((key, value),), steps=4)
@@ -118,6 +119,7 @@ RULES = tuple(
     )
 )
 DOUBLED = (("concatenate", True), ("double", True))
+REMADE = (("lanes", "0F0 0RECOMPUTE0 0B0 0F1 0RECOMPUTE1 0B1; 1F0 1RECOMPUTE0 1B0 1F1 1B1"),)
 SPLIT_BACKWARD = (("lanes", "0F0 0F1 0I0 0W0 0I1 0W1; 1F0 1I0 1F1 1I1 1W0 1W1"),)
 
 

@@ -25,7 +25,6 @@ from explorer.strategies.uniform import uniform
 from explorer.strategy import Strategy
 from explorer.tasks.program import CLOSING, GATHER, REDUCE
 from explorer.workload import Job, Workload
-from tests.run.programs import real
 from tests.schedules.shapes import line
 
 BUFFERS, ACTIVATIONS = MEMORY_PARTS.index("buffers"), MEMORY_PARTS.index("activations")
@@ -271,9 +270,3 @@ def test_a_dry_run_plays_the_moves() -> None:
     predicted = float(prepared.timing.end_s.max())
     assert predicted == pytest.approx(0.09 + 0.07, rel=1e-6)
     assert stamps[-1][3] - stamps[0][2] >= predicted * (1 - 1e-3)
-
-
-def test_real_ranks_refuse_it_before_launch() -> None:
-    lanes = (("lanes", "0F0 0RECOMPUTE0 0B0 0F1 0B1; 1F0 1B0 1F1 1B1"),)
-    with pytest.raises(InputError, match="RECOMPUTE as actions of their own"):
-        real("custom", 2, 1, microbatches=2, options=lanes)

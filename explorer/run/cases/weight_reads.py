@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from explorer.actions import NAMED, RECOMPUTE, Action
+from explorer.actions import NAMED, Action
 from explorer.base.errors import InputError
 from explorer.reads import Reading, reading_of
 from explorer.run.ranks.lane import LanePlan, RankLanes
@@ -39,9 +39,8 @@ def require_computable(program: Program) -> None:
     """Refuse a program whose numbers no rank can compute, before any is started.
 
     Raises:
-        InputError: values of a sweep that several others read, recomputation as an action of its own, a
-            reduction that is not an all-reduce, or a backward on other weights than those of its forward
-            that is split or recomputes.
+        InputError: values of a sweep that several others read, a reduction that is not an all-reduce, or a
+            backward on other weights than those of its forward that is split or recomputes.
     """
     order = program.order
     dry = "; a dry run (engine dry) plays its times"
@@ -50,11 +49,6 @@ def require_computable(program: Program) -> None:
         raise InputError(
             f"values of one sweep that several later ones read cannot be run{dry}",
             key="lag", found=", ".join(map(str, order.lag)), allowed="one reader for every sweep",
-        )  # fmt: skip
-    if any(action.op == RECOMPUTE for lane in order.lanes for action in lane):
-        raise InputError(
-            f"{RECOMPUTE} as actions of their own cannot be run{dry}",
-            key="schedule", found=RECOMPUTE, allowed="recompute: full, or none",
         )  # fmt: skip
     if any(group.method != "all_reduce" for group in program.skeleton.holders):
         raise InputError("only an all-reduce can be run yet", key="sync", allowed="all_reduce")

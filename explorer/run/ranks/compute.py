@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from explorer.actions import RECOMPUTE
 from explorer.base.errors import InputError, RunError
 from explorer.run.ranks.handing import Handing
 from explorer.run.ranks.held_weights import HeldWeights
@@ -118,7 +119,13 @@ class Compute(HeldWeights):
         if task.op == "U":
             self._update(task.piece, task.span)
         else:
-            run = {"F": self._forward, "B": self._backward, "I": self._input_grad, "W": self._weight_grad}
+            run = {
+                "F": self._forward,
+                "B": self._backward,
+                "I": self._input_grad,
+                "W": self._weight_grad,
+                RECOMPUTE: self._recompute,
+            }
             for number in task.numbers:
                 run[task.op](task.piece, number)
         if self.device.type == "cuda":
@@ -144,6 +151,12 @@ class Compute(HeldWeights):
         if self.units.loss in made:
             self.losses.append(float(made[self.units.loss].detach()))
         self._hand_on(piece, interval, made)
+
+    def _recompute(self, piece: Piece, number: int) -> None:
+        """Make again what the backward reads, which then finds it."""
+        inputs, _ = self.saved[piece, number]
+        made = self._run_units(piece, number, self._interval(piece, number), inputs)
+        self.saved[piece, number] = (inputs, made)
 
     def _keep(self, piece: Piece, number: int) -> Kept | None:
         """Begin to keep what a forward saves, if the piece's activations move; its weights and data stay."""

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from explorer.actions import OFFLOAD, RELOAD, Action
+from explorer.actions import OFFLOAD, RECOMPUTE, RELOAD, Action
 from explorer.base.errors import InputError
 from explorer.run.ranks.sweeps import Interval, Sweeps
 from explorer.tasks.placement import Piece
@@ -110,7 +110,7 @@ class LaneTask:
     slot: int
     """Slot of its task."""
     op: str
-    """F, B, I, W or U."""
+    """F, B, I, W, U or RECOMPUTE."""
     piece: Piece
     """Piece that computes it."""
     numbers: tuple[int, ...]
@@ -372,7 +372,7 @@ class RankLanes:
         return LaneTask(
             task=task,
             slot=int(program.slot[task]),
-            op=KINDS[slot.kind],
+            op=RECOMPUTE if slot.kind == F and slot.backward else KINDS[slot.kind],
             piece=slot.piece,
             numbers=self._numbers(task) if slot.kind != 4 else (),
             span=self._span(task) if KINDS[slot.kind] == "U" else (0, 0),
