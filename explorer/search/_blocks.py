@@ -177,6 +177,12 @@ def make_block(
             least[mine] = np.maximum(least[mine], here)
         slow[mine] = costs.most_s(samples)[again[mine]]
     np.maximum(least, forced[rows, again], out=least)
+    if len(np.unique(costs.kinds)) == 1 and not problem.rules:  # replicas may take samples by speed
+        sent = np.zeros(len(frame.positions))
+        for place in np.unique(grid).tolist():
+            sent[place] = _sent_s(costs, schedule, frame, place)
+            yield None
+        np.maximum(least, sent[grid], out=least)
     p, d, v, count = frame.positions[grid], frame.replicas[grid], frame.chunks[grid], frame.count[rows]
     used = p * d * costs.row
     guess = slow * count / p * (1.0 + _bubble(schedule) * (p - 1) / (v * count))
@@ -189,6 +195,13 @@ def make_block(
         grids=np.stack([p, d, v, size, again], axis=1)[along], guess=guess[along], lower=lower[along],
         hopeless=hopeless,
     )  # fmt: skip
+
+
+def _sent_s(costs: LayoutCosts, schedule: Schedule, frame: Frame, grid: int) -> float:
+    """Return the seconds for which transfers keep the busiest port in a step of a grid at least."""
+    sizes = frame.positions[grid], frame.replicas[grid], frame.chunks[grid]
+    p, d, v = (int(number) for number in sizes)
+    return costs.estimator.sent_s(schedule, costs.layout.changed(stages=p, replicas=d, chunks=v))
 
 
 def least_of_layout(

@@ -29,6 +29,7 @@ from explorer.graph import LayerGraph
 from explorer.schedules import SCHEDULES
 from explorer.schedules.pipelines import held_pairs
 from explorer.schedules.placements import Grid, Placement
+from explorer.schedules.spec import ROUNDING, Schedule
 from explorer.strategies.degrees import Degrees
 from explorer.tables.degrees_columns import DegreesColumns, Scheduled
 from explorer.tables.distinct import distinct
@@ -131,6 +132,25 @@ class Estimator:
         for group, rows in self._by_group(columns, bounds):
             found[rows] = group.on_ports(columns.take(rows))
         return found
+
+    def sent_s(self, schedule: Schedule, degrees: Degrees) -> float:
+        """Return the seconds for which a step of plans keeps its busiest port by transfers alone, whatever is
+        chosen of microbatch size, recomputation, ZeRO and buckets; 0 where that is not known.
+
+        Args:
+            schedule: their schedule.
+            degrees: of which layout, positions, chunks and replicas count.
+        """
+        if not (schedule.flush and self.table.job.training) or degrees.stages == 1:
+            return 0.0
+        grid = schedule.placement.grid(degrees.stages, degrees.chunks)
+        cut = self._kinds.cut(schedule.placement.stages(grid))
+        exchange = int(DegreesColumns.of([degrees]).context_exchange[0])
+        lane = (
+            degrees.tensor, degrees.context, degrees.expert, int(degrees.sequence_parallel), exchange,
+            degrees.replicas,
+        )  # fmt: skip
+        return self._rows_of(schedule.placement, grid, cut).ports.sent_s(lane) * ROUNDING
 
     def _by_group(self, columns: DegreesColumns, bounds: Sequence[int]) -> list[tuple[PlanGroup, IntArray]]:
         """Return the groups of plans, each with its rows."""

@@ -75,6 +75,7 @@ class PlanPorts:
         self._edges: list[tuple[int, int]] = []
         """(from, to) of stages between which gradients come back."""
         self._loads: dict[Spread, PortLoads | None] = {}
+        self._sent_s: dict[Spread, float] = {}
 
     def of(self, lane: Spread) -> PortLoads | None:
         """Return the loads of plans whose positions have these devices; None if they are too many."""
@@ -82,6 +83,16 @@ class PlanPorts:
             few = self._grid.positions * devices_of(lane) <= MOST_DEVICES
             self._loads[lane] = self._find(lane) if few else None
         return self._loads[lane]
+
+    def sent_s(self, lane: Spread) -> float:
+        """Return the seconds for which transfers of a step keep the busiest port at least, whatever else is
+        chosen; 0 for too many devices.
+        """
+        if lane not in self._sent_s:
+            few = self._grid.positions * devices_of(lane) <= MOST_DEVICES
+            parts = self._sent(lane).values() if few else ()
+            self._sent_s[lane] = max((float(one.seconds.max()) for one in parts), default=0.0)
+        return self._sent_s[lane]
 
     def _find(self, lane: Spread) -> PortLoads:
         sent, asked = self._sent(lane), self._asked(lane)

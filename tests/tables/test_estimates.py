@@ -114,6 +114,8 @@ def check(found: Estimates, name: str, machine: str, degrees: Degrees, mode: str
     assert 0 < found.step_lower_s[0] <= report.step_time_s * (1 + 1e-12)
     on_ports = estimator(name, machine, mode).on_ports(DegreesColumns.of([degrees]))
     assert 0 <= on_ports[0] <= report.step_time_s * (1 + 1e-12)
+    sent_s = estimator(name, machine, mode).sent_s(SCHEDULES.get(degrees.schedule), degrees)
+    assert 0 <= sent_s <= report.step_time_s * (1 + 1e-12)
     assert 0 < found.memory_lower_bytes[0] <= max(report.peak_memory_bytes) * (1 + 1e-12)
     assert found.over_lower_bytes[0] <= max(over) + 1.0
     assert found.step_s[0] >= found.step_lower_s[0]
@@ -216,6 +218,9 @@ def test_what_crosses_a_port_takes_its_time() -> None:
     through = job.global_batch * sent.bytes_per_sample(job.precision) / devices.levels[1].uplink_bytes_per_s
     report = simulate(graph, devices, Workload(jobs=(job,)), degrees.build(graph, devices, job))
     assert through < found <= report.step_time_s
+    sent_s = Estimator(graph, devices, job).sent_s(SCHEDULES.get(degrees.schedule), degrees)
+    assert sent_s == pytest.approx(through, rel=1e-9)
+    assert sent_s <= found
 
 
 def _crossing(graph: LayerGraph, degrees: Degrees) -> str:
