@@ -117,6 +117,8 @@ class Names:
             self._give(ref.axes[-1], "head")
         if len(q.axes) > 2:
             self._give(q.axes[-3], "heads")
+            if k.sizes[-3] != q.sizes[-3]:  # shared by queries inside the operator
+                self._give(k.axes[-3], "kv_heads")
             self._heads_of(k)
             self._heads_of(v)
 

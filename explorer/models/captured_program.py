@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.base.errors import InputError
 from explorer.graph import Defaults, LayerGraph
+from explorer.models._axes import TensorAxes
 from explorer.models._emission import GraphParts
 from explorer.models._operators import FREE
 from explorer.models._program import VALUE, Ref, TracedProgram
@@ -50,6 +51,12 @@ class CapturedProgram:
     """Tensor of the LayerGraph that a node gives, or of which it gives a view."""
     made_at: Mapping[str, str]
     """Node that first gives a tensor, as layers pass it on."""
+    axes_of: Mapping[str, TensorAxes]
+    """Per node that gives one tensor, what each of its axes is a product of: atoms, outermost first. Axes of
+    two tensors with an atom in common are the same there.
+    """
+    atom_sizes: Mapping[int, int]
+    """Places along every atom."""
     parameter_of: Mapping[str, str]
     """Parameter that a placeholder is."""
     constants: Mapping[str, Tensor]
@@ -163,6 +170,7 @@ def _captured(
         if samples != 1:
             program, read, parts, several = exported(more)
         made_at, tensor_at = _tensors(read, parts)
+        axes_of = _axes(read)
         paths = program.graph_signature.inputs_to_parameters
         parameter_of = {name: request.parameter_name(path) for name, path in paths.items()}
     _check_alike(graph, several, samples)
@@ -173,6 +181,8 @@ def _captured(
         layer_of={op.node: layer for layer, ops in parts.operations.items() for op in ops},
         tensor_at=tensor_at,
         made_at=made_at,
+        axes_of=axes_of,
+        atom_sizes={a: read.axes.size((a,)) for axes in axes_of.values() for axis in axes for a in axis},
         parameter_of=parameter_of,
         constants=_constants(program, source),
         inputs=_inputs(program, request),
@@ -192,6 +202,15 @@ def _tensors(read: TracedProgram, parts: GraphParts) -> tuple[dict[str, str], di
             tensor = tensor_at[node] = parts.tensor_of[ref.name]
             made_at.setdefault(tensor, node)
     return made_at, tensor_at
+
+
+def _axes(read: TracedProgram) -> dict[str, TensorAxes]:
+    """Return what the axes of every node's tensor are products of, as all of the program says."""
+    return {
+        node: tuple(map(read.axes.resolve, ref.axes))
+        for node, ref in read.seen.items()
+        if isinstance(ref, Ref)
+    }
 
 
 def _shapes(program: Any, made_at: Mapping[str, str]) -> dict[str, tuple[int, ...]]:

@@ -13,7 +13,7 @@ from explorer.reads import reading_of
 from explorer.run.cases.baselines import baseline_of, planned_speedup
 from explorer.run.cases.build import unsupported_by_torch
 from explorer.run.cases.likeness import Scaled, UnitSize, scale
-from explorer.run.cases.sharded_likeness import sharded_scale
+from explorer.run.cases.sharded_likeness import own_on_lanes, sharded_scale
 from explorer.run.cases.short_cases import by_lane, calibration_of, likeness_case, short_case
 from explorer.run.experiment import Experiment
 from explorer.run.judging import compare
@@ -62,9 +62,10 @@ def short_run(
     if problems := check_job(resolved.graph, resolved.cluster, job, strategy):
         raise PlanError(problems)
     shortened: tuple[Shortened, ...] = ()
-    lanes, apart = _on_wide_lanes(resolved, engine, ranks, size)
+    lanes, apart = _on_wide_lanes(resolved, engine, ranks, size, most_s, elsewhere)
     if lanes is not None:
-        (scaled, shortened), stand_ins, size = lanes, BY_KIND, size or UnitSize()
+        scaled, shortened = lanes
+        stand_ins = f"{BY_KIND}; {stand_ins}" if size is not None else stand_ins
     elif size is None:
         scaled, shortened = own_scaled(resolved, ranks=ranks, most_s=most_s, elsewhere=elsewhere)
     else:
@@ -144,18 +145,27 @@ def short_run(
 
 
 def _on_wide_lanes(
-    resolved: Resolved, engine: str, ranks: int, size: UnitSize | None
+    resolved: Resolved,
+    engine: str,
+    ranks: int,
+    size: UnitSize | None,
+    most_s: float,
+    elsewhere: Elsewhere | None,
 ) -> tuple[tuple[Scaled, tuple[Shortened, ...]] | None, list[str]]:
-    """Return the plan on lanes of several ranks, if it has such lanes and ranks suffice; else why not."""
+    """Return the plan on lanes of several ranks, if it has such lanes and ranks suffice; else why not.
+
+    Raises:
+        InputError: own layers that cannot be cut so.
+    """
     job, strategy = resolved.plan.workload.job, resolved.plan.strategy.job
     if engine == "torch" or all(len(row) == 1 for s in strategy.stages for m in s.meshes for row in m.rows):
         return None, []
     several = len({row for s in strategy.stages for m in s.meshes for row in m.rows}) > 1
     if several and ranks < FEWEST_RANKS:
         return None, [f"lanes of several ranks: {FEWEST_RANKS} ranks run two of them, {ranks} here"]
+    if size is None:
+        return own_on_lanes(resolved, ranks=ranks, most_s=most_s, elsewhere=elsewhere), []
     try:
-        return sharded_scale(
-            resolved.graph, resolved.cluster, job, strategy, ranks=ranks, size=size or UnitSize()
-        ), []
+        return sharded_scale(resolved.graph, resolved.cluster, job, strategy, ranks=ranks, size=size), []
     except InputError as error:
         return None, [f"lanes of several ranks: {error.message}"]

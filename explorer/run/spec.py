@@ -17,6 +17,7 @@ from explorer.actions import Action, Edge, Order, Place, ReadRule, Shape, few_en
 from explorer.base.errors import InputError
 from explorer.base.files import read_text, write_text
 from explorer.base.formats import json_text, parse_json
+from explorer.run.lane_layout import LaneLayout
 from explorer.run.model import ModelSpec, Unit
 from explorer.run.own.own_model import OwnModel, own_model
 from explorer.run.sharded.layout_model import LayoutModel, layout_data, layout_model
@@ -97,7 +98,7 @@ class RunCase:
     @property
     def lane_ranks(self) -> int:
         """Ranks of a lane."""
-        return self.model.lane_ranks if isinstance(self.model, LayoutModel) else 1
+        return self.model.lane_ranks if isinstance(self.model, LaneLayout) else 1
 
     @property
     def is_sharded(self) -> bool:
@@ -329,10 +330,10 @@ def _actions(text: str) -> tuple[Action, ...]:
 
 
 def _model(data: Mapping[str, Any]) -> ModelSpec | OwnModel | LayoutModel:
-    if "layout" in data:
-        return layout_model(data)
     if "reference" in data:
         return own_model(_nested_tuples(data))
+    if "layout" in data:
+        return layout_model(data)
     values = dict(data)
     values["units"] = tuple(Unit(**_tuples(item)) for item in data["units"])
     return ModelSpec(**values)

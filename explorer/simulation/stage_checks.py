@@ -13,11 +13,11 @@ from explorer.base.caching import STAGES_KEPT, remembered_each
 from explorer.cluster import Cluster, DeviceKind
 from explorer.graph import LayerGraph
 from explorer.sharding import layout_problems
+from explorer.sharding.heads import HEADS, head_counts, held_once
 from explorer.strategy import REPLICA, Mesh, Stage
 from explorer.tasks.placement import IntArray
 from explorer.workload import Job
 
-_HEADS = ("heads", "kv_heads")
 _FAR = 100_000
 """Largest distance at which a divisor is looked for."""
 
@@ -180,37 +180,26 @@ def _heads(graph: LayerGraph, layout: Iterable[tuple[str, str]], mesh: Mesh) -> 
     must divide, and query heads must find their key-value heads on their device.
     """
     pairs, sizes = set(layout), dict(mesh.axes)
-    over = {dim: [a for a, n in mesh.axes if n > 1 and (dim, a) in pairs] for dim in _HEADS}
+    over = {dim: [a for a, n in mesh.axes if n > 1 and (dim, a) in pairs] for dim in HEADS}
     if max(map(len, over.values())) < 2:
         return
     for dim, axes in over.items():
         parts = math.prod(sizes[axis] for axis in axes)
-        for count in _head_counts(graph)[dim] if len(axes) > 1 else ():
-            if count < parts or (dim == "kv_heads" and count % parts):
+        for count in head_counts(graph)[dim] if len(axes) > 1 else ():
+            if not held_once(dim, count, parts):
                 yield (
                     f"{count} {dim!r} over mesh axes {' and '.join(axes)} of {parts} devices together; over"
                     " several axes heads are not held twice: take fewer devices, or one axis"
                 )
-    queries, keys = (over[dim] for dim in _HEADS)
+    queries, keys = (over[dim] for dim in HEADS)
     common = [axis for axis in queries if axis in keys]
     first = slice(len(common))
     parted = common != queries[first] or common != keys[first]
-    if parted and any(count > 1 for count in _head_counts(graph)["kv_heads"]):
+    if parted and any(count > 1 for count in head_counts(graph)["kv_heads"]):
         yield (
             f"'heads' over mesh axes {' and '.join(queries)} and 'kv_heads' over {' and '.join(keys)} would"
             " part query heads from their key-value heads; lay both over the slower axis first"
         )
-
-
-def _head_counts(graph: LayerGraph) -> dict[str, list[int]]:
-    """Return the numbers of query heads and of key-value heads that layers of a model have."""
-    return graph.memo(
-        "head_counts",
-        lambda: {
-            name: sorted({int(d.size) for layer in graph.layers for d in layer.dims if d.name == name})
-            for name in _HEADS
-        },
-    )
 
 
 def _divisors(total: int, near: int) -> str:

@@ -348,8 +348,9 @@ class Degrees:
                 allowed="a divisor of the global batch",
             )
         check_axes(
-            graph, tensor=self.tensor, context=self.context, expert=self.expert, devices=self.position_devices
-        )
+            graph, tensor=self.tensor, context=self.context, expert=self.expert,
+            devices=self.position_devices, exchanged=self.context_exchange == ALL_TO_ALL,
+        )  # fmt: skip
 
     def changed(self, **changes: Any) -> Degrees:
         """Return the degrees with some changed; a schedule or chunks by default follow the others."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from explorer.base.errors import InputError
 from explorer.graph import LayerGraph
+from explorer.sharding.heads import head_counts, held_once
 from explorer.sharding.layouts import Layout, context_layout, expert_layout, megatron_layout
 from explorer.strategy import REPLICA, Mesh, Sharding
 
@@ -84,7 +85,9 @@ def expert_count(graph: LayerGraph) -> int:
     return graph.memo("expert_count", make)
 
 
-def check_axes(graph: LayerGraph, *, tensor: int, context: int, expert: int, devices: int) -> None:
+def check_axes(
+    graph: LayerGraph, *, tensor: int, context: int, expert: int, devices: int, exchanged: bool = False
+) -> None:
     """Check that a model has what is split, and that experts fit the devices of a stage.
 
     Args:
@@ -93,6 +96,7 @@ def check_axes(graph: LayerGraph, *, tensor: int, context: int, expert: int, dev
         context: devices that share the sequence of every sample.
         expert: devices that share the experts of every mixture.
         devices: devices of a stage.
+        exchanged: whether context parallelism exchanges heads for positions, so that both axes split heads.
 
     Raises:
         InputError: a dimension or experts that the model lacks, or a degree that does not divide.
@@ -107,8 +111,21 @@ def check_axes(graph: LayerGraph, *, tensor: int, context: int, expert: int, dev
                 found=degree,
                 allowed="1",
             )
+    if exchanged and min(tensor, context) > 1:
+        _check_heads(graph, tensor, context)
     if expert > 1:
         _check_experts(graph, expert, devices)
+
+
+def _check_heads(graph: LayerGraph, tensor: int, context: int) -> None:
+    for dim, counts in head_counts(graph).items():
+        for count in counts:
+            if not held_once(dim, count, tensor * context):
+                raise InputError(
+                    f"{count} {dim!r} over tensor {tensor} x context {context}: heads that are exchanged for"
+                    " positions are not held twice", key=CONTEXT, found=context,
+                    allowed=f"tensor x context that divides {count}, or another exchange",
+                )  # fmt: skip
 
 
 def _check_experts(graph: LayerGraph, expert: int, devices: int) -> None:

@@ -16,6 +16,7 @@ from explorer.graph import LayerGraph
 from explorer.pricing.layer_columns import Sharded, sharded_of
 from explorer.pricing.mesh_lines import Lines, axis_lines
 from explorer.sharding import ShardedLayers
+from explorer.strategies.degrees import ALL_TO_ALL
 from explorer.strategies.model_axes import check_axes, expert_patterns
 from explorer.strategy import Stage
 from explorer.tables.stage_choice import StageChoice
@@ -73,7 +74,7 @@ class StageLanes:
         choice.check_ranks(len(self.devices))
         check_axes(
             self.graph, tensor=choice.tensor, context=choice.context, expert=choice.expert,
-            devices=choice.devices,
+            devices=choice.devices, exchanged=choice.context_exchange == ALL_TO_ALL,
         )  # fmt: skip
 
     def moved(self, choice: StageChoice) -> StageChoice:

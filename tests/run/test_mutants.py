@@ -101,8 +101,8 @@ def lost(run: Compute) -> None:
     """The gradient of one microbatch never reaches its update."""
     add = run._add
 
-    def but_one(piece: Any, number: int, found: Any) -> None:
-        add(piece, number, {} if number == 1 else found)
+    def but_one(piece: Any, number: int, found: Any, beside: Any = ()) -> None:
+        add(piece, number, {} if number == 1 else found, beside)
 
     run._add = but_one  # type: ignore[method-assign]
 
@@ -111,8 +111,8 @@ def twice(run: Compute) -> None:
     """The gradient of one microbatch counts twice."""
     add = run._add
 
-    def again(piece: Any, number: int, found: Any) -> None:
-        add(piece, number, {n: g if g is None or number != 1 else 2 * g for n, g in found.items()})
+    def again(piece: Any, number: int, found: Any, beside: Any = ()) -> None:
+        add(piece, number, {n: g if g is None or number != 1 else 2 * g for n, g in found.items()}, beside)
 
     run._add = again  # type: ignore[method-assign]
 
@@ -121,8 +121,8 @@ def scaled(run: Compute) -> None:
     """Gradients one per cent too large, on one rank."""
     add = run._add
 
-    def larger(piece: Any, number: int, found: Any) -> None:
-        add(piece, number, {n: g if g is None or run.lane else 1.01 * g for n, g in found.items()})
+    def larger(piece: Any, number: int, found: Any, beside: Any = ()) -> None:
+        add(piece, number, {n: g if g is None or run.lane else 1.01 * g for n, g in found.items()}, beside)
 
     run._add = larger  # type: ignore[method-assign]
 

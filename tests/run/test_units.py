@@ -104,6 +104,19 @@ def test_mailbox_misses_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", ["sgd", "momentum", "adam", "adamw"])
+def test_a_gradient_may_lie_transposed_in_memory(kind: str) -> None:
+    plain = torch.arange(12.0).reshape(3, 4)
+    turned = plain.t().contiguous().t()
+    found = []
+    for gradient in (plain, turned):
+        weights = {"w": torch.ones(3, 4)}
+        Optimizer(kind, 0.1).step(weights, {"w": gradient.clone(memory_format=torch.preserve_format)})
+        found.append(weights["w"])
+    assert turned.stride() != plain.stride()
+    assert torch.equal(*found)
+
+
+@pytest.mark.parametrize("kind", ["sgd", "momentum", "adam", "adamw"])
 def test_optimizers_are_torchs(kind: str) -> None:
     ours = {"a": torch.randn(3, 4, dtype=torch.float64), "b": torch.randn(5, dtype=torch.float64)}
     theirs = [torch.nn.Parameter(w.clone()) for w in ours.values()]

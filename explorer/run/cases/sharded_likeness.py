@@ -7,19 +7,24 @@ layers of the plan's graph: fewer blocks, and unless widths are to stay, smaller
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
+from explorer.plan import Resolved
 from explorer.run.cases.left_out import left_out
 from explorer.run.cases.likeness import Scaled, UnitSize, scale
 from explorer.run.cases.small_graphs import with_sizes, without_blocks, without_internals
+from explorer.run.lane_layout import LaneLayout
+from explorer.run.own.own_model import OwnModel
+from explorer.run.own.own_scale import Elsewhere, on_lane, own_scaled
 from explorer.run.own.shortened import Shortened
 from explorer.run.own.shortening import kept_blocks, whole_blocks
 from explorer.run.sharded.layout_model import LayoutModel
 from explorer.run.sharded.requests import request_of
-from explorer.strategy import REPLICA, JobStrategy, Mesh, Sharding, Stage
+from explorer.sharding.stage import Request
+from explorer.strategy import JobStrategy, Stage
 from explorer.workload import Job
 
 ELEMENTS = 5e7
@@ -51,6 +56,67 @@ def lane_axes(strategy: JobStrategy, ranks: int) -> tuple[tuple[str, int], ...]:
     return tuple((name, size) for name, size in sizes.items() if size > 1)
 
 
+def lane_of(strategy: JobStrategy, ranks: int) -> LaneLayout:
+    """Return the layout of a plan's lanes, over as many ranks as there are.
+
+    Raises:
+        InputError: stages of unlike layouts, or layers over devices of several lanes.
+    """
+    axes, request = dict(lane_axes(strategy, ranks)), request_of(strategy)
+    return LaneLayout(
+        layout=tuple(pair for pair in request.layout if pair[1] in axes), axes=tuple(axes.items()),
+        exceptions=tuple((item.layers, item.layout) for item in request.overrides),
+        uneven=tuple((a, s) for a, s, _ in request.uneven if len(s) == axes.get(a)),
+    )  # fmt: skip
+
+
+def _axes_here(request: Request, lane: LaneLayout) -> tuple[list[str], list[str]]:
+    """Say which mesh axes of a lane have as many ranks as the plan's have devices, and which fewer."""
+    here = dict(lane.axes)
+    same = [f"{name} parallelism: {n}" for name, n in request.sizes if here.get(name, 1) == n]
+    less = [
+        f"{name} parallelism: {n} devices of a lane in the plan, {here.get(name, 1)} here"
+        for name, n in request.sizes
+        if here.get(name, 1) != n
+    ]
+    return same, less
+
+
+def own_on_lanes(
+    resolved: Resolved, *, ranks: int, most_s: float, elsewhere: Elsewhere | None = None
+) -> tuple[Scaled, tuple[Shortened, ...]]:
+    """Bring a plan down to lanes of a few ranks, with its model's own layers on their pieces.
+
+    Args:
+        resolved: the plan; its lanes have mesh axes.
+        ranks: most processes.
+        most_s: seconds of a step in one process above which it is refused.
+        elsewhere: where it will run, if not here.
+
+    Raises:
+        InputError: what `own_scaled` refuses, or a layer that cannot be cut so.
+    """
+    from explorer.run.sharded.own_check import require_pieces  # imports torch
+
+    strategy = resolved.plan.strategy.job
+    request, lane = request_of(strategy), lane_of(strategy, ranks)
+    scaled, rows = own_scaled(
+        resolved, ranks=ranks // lane.lane_ranks, most_s=most_s, lane=lane, elsewhere=elsewhere
+    )
+    same, less = _axes_here(request, lane)
+    if isinstance(scaled.model, OwnModel):
+        for samples in sorted({stage.microbatch_samples for stage in scaled.strategy.stages}):
+            require_pieces(scaled.model, samples)
+    said = ("unequal shares along", "layers laid out apart from their stage")
+    lost = [
+        text
+        for text in scaled.not_validated
+        if "parallelism: " not in text and not (lane.axes and text.startswith(said))
+    ]
+    words = f"layers cut over the {lane.lane_ranks} ranks of a lane"
+    return replace(scaled, validated=(*scaled.validated, words, *same), not_validated=(*lost, *less)), rows
+
+
 def sharded_scale(
     graph: LayerGraph,
     cluster: Cluster,
@@ -73,25 +139,13 @@ def sharded_scale(
     Raises:
         InputError: what cannot be laid out so on so few ranks, or layers that ranks cannot compute.
     """
-    axes = lane_axes(strategy, ranks)
-    request = request_of(strategy)
-    model = LayoutModel(
-        graph=graph, layout=tuple(pair for pair in request.layout if pair[1] in dict(axes)), axes=axes,
-        exceptions=tuple((item.layers, item.layout) for item in request.overrides),
-        uneven=tuple((a, s) for a, s, _ in request.uneven if len(s) == dict(axes).get(a)),
-    )  # fmt: skip
+    request, lane = request_of(strategy), lane_of(strategy, ranks)
+    model = LayoutModel(graph=graph, **{item.name: getattr(lane, item.name) for item in fields(lane)})
     each = model.lane_ranks
     like = scale(graph, cluster, job, strategy, ranks=ranks // each, size=size)
     small, kept = _small(graph, strategy, like, each, size)
     stages = _stages(small, strategy, like, model)
-    plan_axes = dict(request.sizes)
-    here = {name: dict(axes).get(name, 1) for name in plan_axes}
-    same = [f"{name} parallelism: {n}" for name, n in plan_axes.items() if here[name] == n]
-    less = [
-        f"{name} parallelism: {n} devices of a lane in the plan, {here[name]} here"
-        for name, n in plan_axes.items()
-        if here[name] != n
-    ]
+    same, less = _axes_here(request, model)
     carried = [f for f in CARRIED if f != "Stage.axis_shares" or len(model.uneven) == len(request.uneven)]
     zero = ["Stage.zero"] * any(stage.zero for stage in stages)
     lost = left_out(graph, cluster, job, strategy, carried=[*carried, *zero])
@@ -153,25 +207,12 @@ def _most(graph: LayerGraph, each: int, size: UnitSize) -> dict[str, int]:
 
 def _stages(graph: LayerGraph, strategy: JobStrategy, like: Scaled, model: LayoutModel) -> list[Stage]:
     """Return the stages of the likeness on lanes of several ranks, with their layers that are left."""
-    made, each = [], model.lane_ranks
+    made = []
     for stage, group in zip(like.strategy.stages, like.groups, strict=True):
         names = {name for s in group for name in strategy.stages[s].all_layers}
         layers = tuple(layer.name for layer in graph.layers if layer.name in names)
-        own = strategy.stages[group[0]]
-        meshes = tuple(
-            Mesh(
-                devices=tuple(lane * each + place for lane in mesh.devices for place in range(each)),
-                axes=((REPLICA, len(mesh.devices)), *model.axes),
-            )
-            for mesh in stage.meshes
-        )
-        made.append(
-            replace(
-                stage, layers=layers, meshes=meshes, layout=model.layout, axis_shares=model.uneven,
-                shardings=tuple(Sharding(layers=item, layout=layout) for item, layout in model.exceptions),
-                offload=tuple(what for what in own.offload if what == "activations"),
-            )
-        )  # fmt: skip
+        offload = tuple(what for what in strategy.stages[group[0]].offload if what == "activations")
+        made.append(on_lane(replace(stage, layers=layers, offload=offload), model))
     return made
 
 

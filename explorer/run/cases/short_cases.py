@@ -11,6 +11,7 @@ from explorer.graph import LayerGraph
 from explorer.run.cases.build import Prepared, prepare
 from explorer.run.cases.likeness import Scaled
 from explorer.run.experiment import update_rules
+from explorer.run.lane_layout import LaneLayout
 from explorer.run.model import ModelSpec
 from explorer.run.own.own_model import OwnModel
 from explorer.run.sharded.layout_model import LayoutModel
@@ -70,7 +71,7 @@ def short_case(
 def _model_of(scaled: Scaled, strategy: JobStrategy) -> ModelSpec | OwnModel | LayoutModel:
     """Return what ranks compute under a strategy: whole layers unless its lanes have several ranks."""
     wide = any(len(row) > 1 for stage in strategy.stages for mesh in stage.meshes for row in mesh.rows)
-    return scaled.model if wide or not isinstance(scaled.model, LayoutModel) else scaled.model.whole
+    return scaled.model if wide or not isinstance(scaled.model, LaneLayout) else scaled.model.whole
 
 
 def by_lane(prepared: Prepared, rows: list[Any]) -> list[Any]:
@@ -91,7 +92,7 @@ def calibration_of(scaled: Scaled, prepared: tuple[Prepared, ...]) -> Calibratio
                 reduces.add(int(size))
     whole = sum(p.elements for p in scaled.graph.parameters) * scaled.model.element_bytes
     return Calibration(
-        model=scaled.model.whole if isinstance(scaled.model, LayoutModel) else scaled.model,
+        model=scaled.model.whole if isinstance(scaled.model, LaneLayout) else scaled.model,
         samples=tuple(sorted(samples)),
         message_bytes=tuple(sorted(messages)),
         reduce_bytes=tuple(sorted(reduces | {int(whole)})),

@@ -79,8 +79,14 @@ def _between(prepared: Prepared) -> float:
 
 
 def _inside(prepared: Prepared) -> float:
-    every = _slots(prepared, F, B, I, W, U, TRANSFER, REDUCE, GATHER)
-    return sum(float(prepared.prices.lane_bytes[slot]) for slot in every) * prepared.case.lane_ranks
+    program, lane_of, total = prepared.program, RankLanes(prepared.program).lane_of, 0.0
+    for number in _slots(prepared, F, B, I, W, U, TRANSFER, REDUCE, GATHER):
+        slot = program.slots[number]
+        # every lane of a group adds up its own partial sums before they are exchanged
+        several = slot.kind == REDUCE
+        lanes = {lane_of[piece] for piece in program.skeleton.holders[slot.where].pieces} if several else (0,)
+        total += float(prepared.prices.lane_bytes[number]) * len(lanes)
+    return total * prepared.case.lane_ranks
 
 
 def _known_inside(prepared: Prepared) -> list[tuple[str, float]]:

@@ -27,7 +27,11 @@ def output_loss(output: torch.Tensor, number: int, samples: int) -> torch.Tensor
     if output.dim() == 0:
         return output * samples
     rows = output.flatten(1) if output.dim() > 1 else output.unsqueeze(1)
-    place = torch.arange(rows.shape[1], dtype=torch.float64, device=rows.device)
-    # irrational steps: no two scalars of a row weigh alike
-    weights = torch.cos(place * 1.618033988749895 + number).to(rows.dtype)
+    weights = output_weights(rows.shape[1], number, rows.device).to(rows.dtype)
     return (rows * weights).sum() / rows.shape[1]
+
+
+def output_weights(places: int, number: int, device: torch.device) -> torch.Tensor:
+    """Return what each scalar of a sample of an output counts, by its place; no two weigh alike."""
+    place = torch.arange(places, dtype=torch.float64, device=device)
+    return torch.cos(place * 1.618033988749895 + number)  # irrational steps

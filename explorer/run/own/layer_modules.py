@@ -41,6 +41,8 @@ class LayerModule:
     """Tensors that it gives; with an output of the model `TOTAL` as well."""
     module: Any
     """`torch.fx.GraphModule` that takes `reads`, then `parameters`, and returns `writes`."""
+    origin: Mapping[str, str]
+    """Node of the program that each of its nodes copies."""
 
     def __call__(
         self, tensors: Mapping[str, torch.Tensor], parameters: Mapping[str, torch.Tensor]
@@ -61,6 +63,7 @@ def layer_module(
     *,
     writes: Sequence[str] | None = None,
     device: torch.device | None = None,
+    loss: bool = True,
 ) -> LayerModule:
     """Make the module of some layers.
 
@@ -69,6 +72,7 @@ def layer_module(
         layers: names of its layers; none may lie between two of them on a path.
         writes: tensors to give; None for all that other layers read.
         device: where its constants lie and what it makes is made; None for where the module was captured.
+        loss: whether to give `TOTAL` where an output of the model is made.
 
     Raises:
         InputError: an unknown layer, or an operator that draws random numbers.
@@ -79,7 +83,7 @@ def layer_module(
             f"the captured model has no layer {unknown[0]!r}", key="layers", found=unknown[0],
             allowed=f"layers of {program.graph.name}",
         )  # fmt: skip
-    return _Builder(program, frozenset(layers), device).build(writes)
+    return _Builder(program, frozenset(layers), device).build(writes, loss=loss)
 
 
 def layer_modules(program: CapturedProgram, *, device: torch.device | None = None) -> dict[str, LayerModule]:
@@ -104,7 +108,7 @@ class _Builder:
         self.marks = [self.graph.call_function(len, ((),)) for _ in range(2)]
         self.end = self.graph.output(())
 
-    def build(self, writes: Sequence[str] | None) -> LayerModule:
+    def build(self, writes: Sequence[str] | None, *, loss: bool) -> LayerModule:
         from torch import fx
 
         program, graph = self.program, self.program.graph
@@ -115,7 +119,7 @@ class _Builder:
             if program.loss and name == LOSS:
                 continue
             given[name] = self._copy(self.nodes[program.made_at[name]])
-        total = self._total()
+        total = self._total() if loss else None
         if total is not None:
             given[TOTAL] = total
         self.end.args = (tuple(given.values()),)
@@ -125,6 +129,7 @@ class _Builder:
         return LayerModule(
             layers=layers, reads=tuple(self.reads), parameters=tuple(self.parameters), writes=tuple(given),
             module=fx.GraphModule(self.attributes, self.graph),
+            origin={made.name: name for name, made in self.made.items()},
         )  # fmt: skip
 
     def _crossing(self, layers: Sequence[str]) -> list[str]:

@@ -74,12 +74,12 @@ class OwnLayers:
         names = self.model.parameters_of(units)
         for name in names:
             if name not in self._drawn:
-                self._drawn[name] = self._initial(name)
+                self._drawn[name] = self.initial(name)
         return {
             name: self._drawn[name].to(device, copy=True).requires_grad_() for name in names
         }  # fmt: skip
 
-    def _initial(self, name: str) -> torch.Tensor:
+    def initial(self, name: str) -> torch.Tensor:
         """Draw a parameter: kernels keep the size of what they multiply, matrices halve it.
 
         Scores that are not divided by a root (T5) would else be so large that one rounding decides a softmax.

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from explorer.base.errors import InputError
+from explorer.run.lane_layout import LaneLayout
 from explorer.run.model import PRECISIONS
 
 
@@ -37,7 +38,7 @@ class OwnTensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnModel:
+class OwnModel(LaneLayout):
     """A model whose own layers run.
 
     Raises:

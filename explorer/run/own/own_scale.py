@@ -13,6 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 
 from explorer.base.errors import InputError
 from explorer.base.trust import runs_code
@@ -23,6 +24,8 @@ from explorer.models.modules import MODULES
 from explorer.models.torch_export import UNUSED
 from explorer.plan import Reference, Resolved, located
 from explorer.run.cases.likeness import Scaled, UnitSize, scale
+from explorer.run.lane_layout import LaneLayout
+from explorer.run.own.own_model import OwnModel
 from explorer.run.own.own_source import OwnSource, own_source
 from explorer.run.own.shortened import Shortened
 from explorer.run.own.shortening import (
@@ -32,7 +35,7 @@ from explorer.run.own.shortening import (
     sample_flops,
     whole_blocks,
 )
-from explorer.strategy import Stage
+from explorer.strategy import REPLICA, Mesh, Sharding, Stage
 
 STEP_S, MOST_STEP_S = 1.2, 6.0
 """Wanted seconds of a step in one process, and those above which own layers run only if asked for by name."""
@@ -45,6 +48,8 @@ COPIES = 14
 MOST_MEMORY = 0.6
 """Most of the free memory that own layers may take: others work on the machine too."""
 _OWN = UnitSize(samples=1)
+ONE_RANK = LaneLayout()
+"""Lanes of one rank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +68,23 @@ def own_scaled(
     ranks: int,
     step_s: float = STEP_S,
     most_s: float = math.inf,
+    lane: LaneLayout = ONE_RANK,
     elsewhere: Elsewhere | None = None,
 ) -> tuple[Scaled, tuple[Shortened, ...]]:
     """Bring a plan down to at most so many ranks, with its model's own layers.
 
     Args:
         resolved: the plan.
-        ranks: most ranks.
+        ranks: most lanes.
+        lane: how layers are laid out over the ranks of a lane; exceptions name layers of the plan.
         step_s: wanted seconds of a step in one process.
         most_s: seconds of a step in one process above which it is refused.
         elsewhere: where it will run, if not here.
 
     Raises:
         InputError: no code behind the plan's model, layers of the plan that the module does not have,
-            slices of layers, or a step that is too long, or needs too much memory, however short it is made.
+            slices of layers, a layout by dimensions that the module does not have, or a step that is too
+            long, or needs too much memory, however short it is made.
     """
     job, strategy = resolved.plan.workload.job, resolved.plan.strategy.job
     item = _with_code(resolved)
@@ -86,19 +94,23 @@ def own_scaled(
             allowed="whole layers, or --engine likeness",
         )  # fmt: skip
     like = scale(resolved.graph, resolved.cluster, job, strategy, ranks=ranks, size=_OWN)
-    tokens, keep = _short_enough(resolved, item, like, step_s, most_s, elsewhere)
+    tokens, keep = _short_enough(resolved, item, like, step_s, most_s, lane.lane_ranks, elsewhere)
     own = own_source(
         located(item.reference, resolved.folder), settings=dict(item.settings), sequence_length=tokens,
         keep=keep,
     )  # fmt: skip
     named = _plan_names(item.reference, own, resolved.graph)
     made = _stages(own.graph, named, resolved, like)
+    model = _laid_out(own, lane, named, resolved.graph)
+    if lane.axes:
+        made = [on_lane(stage, model) for stage in made]
+        like = replace(like, ranks=like.ranks * lane.lane_ranks)
     shortened = _rows(resolved, like, tokens, own.model.keep)
     own_words = {"ratio of the stages' times"}
     lost = [text for text in like.not_validated if not _carried(text)]
     scaled = replace(
         like,
-        model=own.model,
+        model=model,
         graph=own.graph,
         eager=own.eager,
         strategy=like.strategy.with_stages(made),
@@ -109,6 +121,42 @@ def own_scaled(
         not_validated=tuple(lost),
     )
     return scaled, shortened
+
+
+def _laid_out(own: OwnSource, lane: LaneLayout, named: Mapping[str, str], plan: LayerGraph) -> OwnModel:
+    """Return a model with the layout of its lanes, by the names that its layers have.
+
+    Raises:
+        InputError: a dimension of the layout that the plan's graph has and the module's does not.
+    """
+    here, there = ({dim.name for layer in graph.layers for dim in layer.dims} for graph in (own.graph, plan))
+    exceptions = tuple(
+        (tuple(n for n, of in named.items() if any(fnmatchcase(of, p) for p in patterns)), layout)
+        for patterns, layout in lane.exceptions
+    )
+    pairs = [*lane.layout, *(pair for _, layout in exceptions for pair in layout)]
+    if missing := [dim for dim, _ in pairs if dim in there - here]:
+        raise InputError(
+            f"the module has no dimension {missing[0]!r} that its lanes could cut", key="layout",
+            found=missing[0], allowed=", ".join(sorted(here & there)),
+        )  # fmt: skip
+    return replace(own.model, layout=lane.layout, axes=lane.axes, exceptions=exceptions, uneven=lane.uneven)
+
+
+def on_lane(stage: Stage, model: LaneLayout) -> Stage:
+    """Return a stage whose devices are lanes as a stage on the ranks of these lanes."""
+    each = model.lane_ranks
+    meshes = tuple(
+        Mesh(
+            devices=tuple(lane * each + place for lane in mesh.devices for place in range(each)),
+            axes=((REPLICA, len(mesh.devices)), *model.axes),
+        )
+        for mesh in stage.meshes
+    )
+    return replace(
+        stage, meshes=meshes, layout=model.layout, axis_shares=model.uneven,
+        shardings=tuple(Sharding(layers=item, layout=layout) for item, layout in model.exceptions),
+    )  # fmt: skip
 
 
 def _with_code(resolved: Resolved) -> Reference:
@@ -149,9 +197,10 @@ def _short_enough(
     like: Scaled,
     step_s: float,
     most_s: float,
+    each: int,
     elsewhere: Elsewhere | None,
 ) -> tuple[int | None, Keep]:
-    """Return the tokens of a sample and the blocks that stay.
+    """Return the tokens of a sample and the blocks that stay; lanes have `each` ranks.
 
     Raises:
         InputError: a step that is too long, or needs too much memory, with as few as may stay.
@@ -159,8 +208,9 @@ def _short_enough(
     graph, batch = resolved.graph, like.job.global_batch
     flops_per_s = elsewhere.flops_per_s if elsewhere else FLOPS_PER_S
     most = step_s * flops_per_s / (3 * batch)
-    free = elsewhere.memory_bytes * like.ranks if elsewhere else _free_bytes()
-    memory = 0.5 * free / (4 * COPIES * like.ranks)
+    ranks = like.ranks * each
+    free = elsewhere.memory_bytes * ranks if elsewhere else _free_bytes()
+    memory = 0.5 * free / (4 * COPIES * ranks)
 
     def seconds(flops: float, elements: float) -> float:
         return 3 * batch * flops / flops_per_s + ELEMENT_S * elements
@@ -179,10 +229,10 @@ def _short_enough(
     )
     stay = {f"{path}.{n}": n in kept for path, count, kept in keep for n in range(count)}
     elements = parameter_elements(graph, stay)
-    if (needed := 4 * COPIES * like.ranks * elements) > MOST_MEMORY * free:
+    if (needed := 4 * COPIES * ranks * elements) > MOST_MEMORY * free:
         raise InputError(
-            f"its own layers need {needed / 2**30:.1f} GiB on {like.ranks} ranks, however few blocks run",
-            key="ranks", found=f"{like.ranks} ranks, {free / 2**30:.1f} GiB free",
+            f"its own layers need {needed / 2**30:.1f} GiB on {ranks} ranks, however few blocks run",
+            key="ranks", found=f"{ranks} ranks, {free / 2**30:.1f} GiB free",
             allowed="fewer ranks, more memory, or --engine likeness",
         )  # fmt: skip
     if (taken := seconds(sample_flops(graph, stay), elements)) > most_s:

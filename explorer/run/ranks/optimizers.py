@@ -44,7 +44,9 @@ class Optimizer:
             return
         names = list(gradients)
         # data, not the leaves: graphs of microbatches in flight may hold them
-        held, given = [weights[name].data for name in names], [gradients[name] for name in names]
+        held = [weights[name].data for name in names]
+        # fused kernels go through memory, whatever the strides: autograd may leave a gradient transposed
+        given = [gradients[name].contiguous() for name in names]
         if self.kind == "sgd":
             torch._foreach_add_(held, given, alpha=-self.learning_rate / samples)
         elif self.kind == "momentum":

@@ -125,4 +125,4 @@ def units_of(model: ModelSpec | OwnModel | LayoutModel) -> Units:
         return LayoutUnits(model, alone(torch.device("cpu")))
     from explorer.run.own.own_layers import own_layers
 
-    return own_layers(model)
+    return own_layers(model.whole)

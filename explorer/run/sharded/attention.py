@@ -88,7 +88,7 @@ def _scale(here: Here, q: torch.Tensor) -> float:
 
 def _mask(here: Here, queries: Any, keys: Any, device: torch.device) -> torch.Tensor | None:
     """Return what each query may see, by their positions; None if all."""
-    if not here.layer.causal:
+    if not (here.layer.causal or here.options.get("is_causal")):
         return None
     return torch.from_numpy(queries[:, None] >= keys[None, :]).to(device)
 

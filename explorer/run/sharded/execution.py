@@ -122,17 +122,35 @@ class ShardedExecution:
         self.stored = {name: self._stored(uses) for name, uses in self.uses.items()}
         self.here = {layer.name: self._here(layer, options or {}) for layer in self.layers}
         for here in self.here.values():
-            k.check_heads(here)
-            _check_enough(here)
+            self.check(here)
 
     def _check(self) -> None:
-        if unknown := [layer for layer in self.layers if layer.kind not in COMPUTE]:
+        if unknown := [layer for layer in self.layers if not self.computes(layer)]:
             raise InputError(
                 f"layers of kind {unknown[0].kind!r} cannot be run sharded",
                 key=f"layers.{unknown[0].name}",
                 found=unknown[0].kind,
                 allowed=", ".join(sorted(COMPUTE)),
             )
+
+    def computes(self, layer: Layer) -> bool:
+        """Tell whether there is arithmetic for a layer."""
+        return layer.kind in COMPUTE
+
+    def check(self, here: Here) -> None:
+        """Refuse a layer that cannot be run so on some rank.
+
+        Raises:
+            InputError: key-value heads away from their queries, or fewer units than devices.
+        """
+        k.check_heads(here)
+        check_enough(here)
+
+    def compute(
+        self, here: Here, reads: Sequence[torch.Tensor], weights: Sequence[torch.Tensor]
+    ) -> torch.Tensor | tuple[torch.Tensor, ...]:
+        """Return what a layer makes of this rank's pieces: what its kind computes."""
+        return COMPUTE[here.layer.kind](here, reads, weights)
 
     # -- states -----------------------------------------------------------------------------------
 
@@ -256,7 +274,7 @@ class ShardedExecution:
             ]
             own = [held[layer.name, use.name] for use in layer.parameters]
             with self.mesh.meter.about("forward", layer.name):
-                made = COMPUTE[layer.kind](here, reads, own)
+                made = self.compute(here, reads, own)
             for number, y in enumerate(made if isinstance(made, tuple) else (made,)):
                 self._take_in(layer, number, y, at, found)
         return found
@@ -317,7 +335,7 @@ def mesh_axes(graph: LayerGraph, request: Request) -> tuple[tuple[str, int], ...
     return tuple((axis.name, axis.size) for axis in whole.axes)
 
 
-def _check_enough(here: Here) -> None:
+def check_enough(here: Here) -> None:
     """Refuse a dimension with fewer units than the devices of several mesh axes that split it.
 
     Raises:

@@ -6,9 +6,8 @@ pieces; one process computes them whole.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -16,9 +15,8 @@ from explorer.base.errors import InputError
 from explorer.base.plain_data import to_plain
 from explorer.graph import COMPUTE, Layer, LayerGraph
 from explorer.models.saved import SCHEMA, read
+from explorer.run.lane_layout import LaneLayout
 from explorer.run.model import PRECISIONS
-from explorer.sharding.result import Override
-from explorer.sharding.stage import Request
 
 ELEMENT_BYTES = {"fp32": 4, "fp64": 8}
 TRANSFERS, STAGES = "transfer", "stages"
@@ -26,7 +24,7 @@ TRANSFERS, STAGES = "transfer", "stages"
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayoutModel:
+class LayoutModel(LaneLayout):
     """A graph whose layers run on lanes of several ranks.
 
     Raises:
@@ -35,14 +33,6 @@ class LayoutModel:
 
     graph: LayerGraph
     """The layers."""
-    layout: tuple[tuple[str, str], ...] = ()
-    """(dimension, mesh axis) pairs; () for whole layers."""
-    axes: tuple[tuple[str, int], ...] = ()
-    """Mesh axes of a lane with their sizes; () for one rank."""
-    exceptions: tuple[tuple[tuple[str, ...], tuple[tuple[str, str], ...]], ...] = ()
-    """(layers, layout) of layers laid out apart from the others."""
-    uneven: tuple[tuple[str, tuple[float, ...]], ...] = ()
-    """Mesh axes with unequal shares."""
     dtype: str = "fp32"
     """fp32 or fp64."""
     seed: int = 0
@@ -68,25 +58,6 @@ class LayoutModel:
     def element_bytes(self) -> int:
         """Bytes of one scalar."""
         return ELEMENT_BYTES[self.dtype]
-
-    @property
-    def lane_ranks(self) -> int:
-        """Ranks of a lane."""
-        return math.prod(size for _, size in self.axes)
-
-    @property
-    def whole(self) -> LayoutModel:
-        """The same layers on one rank."""
-        return replace(self, layout=(), axes=(), exceptions=(), uneven=())
-
-    @property
-    def request(self) -> Request:
-        """Layout, mesh axes and exceptions, as sharding takes them."""
-        return Request(
-            self.layout, self.axes,
-            tuple(Override(layers=layers, layout=layout) for layers, layout in self.exceptions),
-            tuple((axis, shares, 0) for axis, shares in self.uneven),
-        )  # fmt: skip
 
     @cached_property
     def number_of(self) -> dict[str, int]:

@@ -7,13 +7,14 @@ every way of cutting the model and the batch works on the same numbers.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from math import prod
 
 import torch
 
 from explorer.run.ranks.modules import DTYPES, Made, Samples, Weights
+from explorer.run.sharded.execution import Made as Output
 from explorer.run.sharded.execution import ShardedExecution
 from explorer.run.sharded.layout_model import LayoutModel
 from explorer.run.sharded.mesh import Meter, RankMesh
@@ -38,6 +39,7 @@ class LayoutUnits:
 
     def __init__(self, model: LayoutModel, mesh: RankMesh) -> None:
         self.model, self.mesh, self.loss = model, mesh, LOSS_KEY
+        self.graph, self.number_of = model.graph, model.number_of
         self.request = model.request if mesh.axes else WHOLE
         self.dtype = DTYPES[model.dtype]
         self._executions: dict[tuple[tuple[int, ...], int], ShardedExecution] = {}
@@ -46,11 +48,12 @@ class LayoutUnits:
         """Return some layers on this rank, for samples that the ranks of the lane work on together."""
         key = (tuple(units), samples)
         if key not in self._executions:
-            layers = [self.model.graph.layers[unit].name for unit in key[0]]
-            self._executions[key] = ShardedExecution(
-                self.model.graph, self.request, self.mesh, samples=samples, layers=layers
-            )
+            layers = [self.graph.layers[unit].name for unit in key[0]]
+            self._executions[key] = self._open(layers, samples)
         return self._executions[key]
+
+    def _open(self, layers: Sequence[str], samples: int) -> ShardedExecution:
+        return ShardedExecution(self.graph, self.request, self.mesh, samples=samples, layers=layers)
 
     # -- weights and data -------------------------------------------------------------------------
 
@@ -119,18 +122,27 @@ class LayoutUnits:
         for layer in run.layers:
             for use in layer.reads:
                 if use.name in samples:
-                    inputs[use.name] = run.cut_input(use.name, samples[use.name])
-                elif (key := self.model.number_of[use.name]) in outside:
+                    inputs[use.name] = run.cut_input(use.name, self._as_read(use.name, samples[use.name]))
+                elif (key := self.number_of[use.name]) in outside:
                     inputs[use.name] = outside[key]
         made = run.forward(inputs, {name: weights[name] for name in run.uses})
         found: Made = {}
         for name, item in made.items():
-            if self.model.graph.consumers.get(name):
-                found[self.model.number_of[name]] = item.value
-            else:
-                own = item.value.sum()
+            if self.graph.consumers.get(name):
+                found[self.number_of[name]] = item.value
+            elif (own := self._counted(run, name, item)) is not None:
                 found[LOSS_KEY] = found[LOSS_KEY] + own if LOSS_KEY in found else own
         return found
+
+    def _as_read(self, name: str, value: torch.Tensor) -> torch.Tensor:
+        """Return an input with the axes that the graph has."""
+        del name
+        return value
+
+    def _counted(self, run: ShardedExecution, name: str, item: Output) -> torch.Tensor | None:
+        """Return what this rank's piece of what nobody reads counts; None if it is no output."""
+        del run, name
+        return item.value.sum()
 
     def prepare(self, units: Iterable[int], samples: int) -> None:
         """Make what some layers need before they are timed."""
@@ -143,11 +155,11 @@ class LayoutUnits:
 
     def reads(self, units: Iterable[int]) -> list[int]:
         """List the tensors that layers read of others."""
-        graph, own = self.model.graph, set(units)
+        graph, own = self.graph, set(units)
         names = {graph.layers[unit].name for unit in own}
         return sorted(
             {
-                self.model.number_of[use.name]
+                self.number_of[use.name]
                 for unit in own
                 for use in graph.layers[unit].reads
                 if graph.producer.get(use.name, "") not in {"", *names}
@@ -156,15 +168,14 @@ class LayoutUnits:
 
     def blank(self, key: int, samples: int, device: torch.device) -> torch.Tensor:
         """Make a tensor without values, of this rank's piece as it rests."""
-        tensor = self.model.graph.tensors[key]
-        graph = self.model.graph
-        maker = graph.index[graph.producer[tensor.name]]
+        tensor = self.graph.tensors[key]
+        maker = self.graph.index[self.graph.producer[tensor.name]]
         shape = self.execution((maker,), samples).resting_shape(tensor.name)
         return torch.empty(shape, dtype=self.dtype, device=device)
 
     def differentiable(self, key: int) -> bool:
         """Tell whether a gradient comes back for a tensor."""
-        return self.model.graph.tensors[key].backward
+        return self.graph.tensors[key].backward
 
     def whole(self, weights: Mapping[str, torch.Tensor], samples: Samples) -> torch.Tensor | None:
         """Return None: layers are the model."""

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import torch
 
 from explorer.base.errors import InputError
+from explorer.run.lane_layout import LaneLayout
+from explorer.run.own.own_model import OwnModel
 from explorer.run.ranks.compute import Compute
 from explorer.run.ranks.held_weights import Gradients
 from explorer.run.ranks.lane import Gather, LanePlan, LaneTask, RankLanes, Reduction
@@ -57,10 +59,15 @@ class ShardedCompute(Compute):
         self.last_reader = self._releases()
 
     def _open_units(self) -> Units:
+        self.layers: LayoutUnits | None = None
         if isinstance(self.model, LayoutModel):
-            self.layers: LayoutUnits | None = LayoutUnits(self.model, self.where.mesh)
+            self.layers = LayoutUnits(self.model, self.where.mesh)
+        elif isinstance(self.model, OwnModel) and self.model.axes:
+            from explorer.run.sharded.own_units import OwnPieces
+
+            self.layers = OwnPieces(self.model, self.where.mesh)
+        if self.layers is not None:
             return self.layers
-        self.layers = None
         return super()._open_units()
 
     def reset(self) -> None:
@@ -260,7 +267,7 @@ class Opened(NamedTuple):
 
 def open_sharded(case: RunCase, lanes: RankLanes, transport: Transport) -> Opened:
     """Make lanes, process groups and pieces of a sharded case; every rank calls it."""
-    axes = case.model.axes if isinstance(case.model, LayoutModel) else ()
+    axes = case.model.axes if isinstance(case.model, LaneLayout) else ()
     where = open_lanes(axes, len(lanes.program.programs), device=transport.device)
     each = case.lane_ranks
     joined = LaneTransport(transport=transport, ranks=each, where=where)

@@ -95,3 +95,19 @@ class Rows(nn.Module):
 def rows() -> Any:
     """A user's module that cannot be cut between its layers."""
     return Rows(), {"x": torch.zeros(1, 6)}
+
+
+class Turned(nn.Module):
+    """A feed-forward whose hidden scalars change places on the way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 8)
+
+    def forward(self, x: Any) -> Any:
+        return x + self.down(torch.relu(self.up(x)).flip(-1))
+
+
+def turned() -> Any:
+    """A user's module that cannot be cut inside of its feed-forward."""
+    return Turned(), {"x": torch.zeros(1, 4, 8)}

@@ -111,8 +111,8 @@ def neighbours_shard() -> Wrong:
 def lost_in_one_replica() -> Wrong:
     """One replica forgets one microbatch."""
 
-    def but_one(before: Any, self: Compute, piece: Any, number: int, found: Any) -> None:
-        before(self, piece, number, {} if first_lane() and number == 1 else found)
+    def but_one(before: Any, self: Compute, piece: Any, number: int, found: Any, beside: Any = ()) -> None:
+        before(self, piece, number, {} if first_lane() and number == 1 else found, beside)
 
     with replaced(Compute, "_add", but_one):
         yield

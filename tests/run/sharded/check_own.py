@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from math import prod
 from typing import Any, NamedTuple
 
 import torch.distributed as dist
@@ -11,6 +12,8 @@ import torch.distributed as dist
 from explorer.run.cases.build import Prepared
 from explorer.run.judging.wire_bytes import wire_bytes
 from explorer.run.own.own_source import OwnSource
+from explorer.sharding import megatron_layout
+from explorer.strategy import REPLICA, Mesh
 from tests.run.own.own_cases import (
     CONFIGS,
     FACTORIES,
@@ -36,10 +39,18 @@ class Way(NamedTuple):
     """Replicas among which weights are sharded; 0 for all."""
     dtype: str = "fp64"
     optimizer: str = "momentum"
+    layout: tuple[tuple[str, str], ...] = ()
+    axes: tuple[tuple[str, int], ...] = ()
+    schedule: str = "1f1b"
+
+    @property
+    def name(self) -> str:
+        axes = "".join(f" {name} {size}" for name, size in self.axes)
+        return f"{self.model} {self.pipeline} x {self.replicas} zero {self.zero}{axes}"
 
     @property
     def ranks(self) -> int:
-        return self.pipeline * self.replicas
+        return self.pipeline * self.replicas * prod(size for _, size in self.axes)
 
 
 SMALL = (
@@ -59,6 +70,31 @@ CONFIGURED = (
     *(Way("mixtral", 1, 2, zero, dtype="fp32", optimizer="sgd") for zero in (2, 3)),
     Way("mixtral", 2, 2, 3, dtype="fp32", optimizer="sgd"),
 )
+TENSOR, TWO = (("tensor", 2),), megatron_layout()
+SEQUENCE = megatron_layout(sequence_parallel=True)
+CONTEXT = (("seq", "tensor"), ("ring", "tensor"))
+WIDTH = (("ffn", "tensor"),)
+LANES = (
+    Way("gpt", 1, 1, 0, layout=TWO, axes=TENSOR),
+    Way("gpt", 1, 1, 0, layout=SEQUENCE, axes=TENSOR),
+    Way("gpt", 1, 1, 0, layout=SEQUENCE, axes=TENSOR, dtype="fp32"),
+    Way("llama", 1, 1, 0, layout=TWO, axes=TENSOR),
+    Way("llama", 1, 1, 0, layout=SEQUENCE, axes=TENSOR, dtype="fp32"),
+    Way("skip", 1, 1, 0, layout=WIDTH, axes=TENSOR),
+    Way("gpt", 1, 1, 0, layout=(("embed", "tensor"),), axes=TENSOR),
+    Way("gpt", 1, 1, 0, layout=CONTEXT, axes=TENSOR),
+    Way("gpt", 2, 1, 0, layout=TWO, axes=TENSOR),
+    Way("gpt", 2, 1, 0, layout=SEQUENCE, axes=TENSOR, schedule="zb_h1"),
+    Way("gpt", 1, 2, 3, layout=SEQUENCE, axes=TENSOR),
+    Way("gpt", 1, 1, 0, layout=SEQUENCE, axes=(("tensor", 4),)),
+    Way("llama", 2, 1, 0, layout=SEQUENCE, axes=TENSOR),
+)
+CONFIGURED_LANES = (
+    Way("t5", 1, 1, 0, layout=TWO, axes=TENSOR, dtype="fp32"),
+    Way("mixtral", 1, 1, 0, layout=TWO, axes=TENSOR, dtype="fp32", optimizer="sgd"),
+    Way("t5", 2, 1, 0, layout=TWO, axes=TENSOR),
+    Way("mixtral", 2, 1, 0, layout=TWO, axes=TENSOR, dtype="fp32", optimizer="sgd"),
+)
 FULL_WIDTH = tuple(
     Way(f"wide {name}", pipeline, 2, zero, dtype=dtype, optimizer="sgd")
     for name, dtype in (
@@ -66,6 +102,14 @@ FULL_WIDTH = tuple(
         ("mixtral", "fp32"),
     )
     for pipeline, zero in ((1, 3), (2, 2))
+)  # fmt: skip
+FULL_WIDTH_LANES = tuple(
+    Way(f"wide {name}", pipeline, 1, 0, dtype=dtype, optimizer="sgd", layout=layout, axes=TENSOR)
+    for name, dtype, layout in (
+        ("gpt2-small", "fp32", SEQUENCE), ("llama", "fp64", SEQUENCE), ("llama", "fp32", TWO),
+        ("skip", "fp64", WIDTH), ("t5", "fp64", TWO), ("mixtral", "fp32", TWO),
+    )
+    for pipeline in (1, 2)
 )  # fmt: skip
 
 
@@ -83,14 +127,38 @@ def model(name: str, dtype: str) -> OwnSource:
 def prepared(way: Way) -> Prepared:
     """The case of a way."""
     own = model(way.model, way.dtype)
-    stages = cut(own, way.pipeline, way.replicas, size=way.replicas)
-    stages = tuple(replace(stage, zero=way.zero, zero_replicas=way.together) for stage in stages)
+    own = own._replace(model=replace(own.model, layout=way.layout, axes=way.axes))
+    each = way.ranks // way.pipeline
+    stages = tuple(
+        replace(
+            stage, zero=way.zero, zero_replicas=way.together, layout=way.layout,
+            meshes=(
+                Mesh(
+                    devices=tuple(range(i * each, (i + 1) * each)),
+                    axes=((REPLICA, way.replicas), *way.axes),
+                ),
+            ),
+        )
+        for i, stage in enumerate(cut(own, way.pipeline, way.replicas, size=max(2, way.replicas)))
+    )  # fmt: skip
     batch = 4 if "wide" in way.model else 8
-    return case(own, stages, "1f1b", batch=batch, optimizer=way.optimizer)
+    return case(own, stages, way.schedule, batch=batch, optimizer=way.optimizer)
 
 
 def small() -> list[dict[str, Any]]:
     return [one(way) for way in SMALL if way.ranks == dist.get_world_size()]
+
+
+def lanes() -> list[dict[str, Any]]:
+    return [one(way) for way in LANES if way.ranks == dist.get_world_size()]
+
+
+def lanes_of_transformers() -> list[dict[str, Any]]:
+    return [one(way) for way in CONFIGURED_LANES if way.ranks == dist.get_world_size()]
+
+
+def full_width_lanes() -> list[dict[str, Any]]:
+    return [one(way) for way in FULL_WIDTH_LANES if way.ranks == dist.get_world_size()]
 
 
 def models_of_transformers() -> list[dict[str, Any]]:
@@ -107,6 +175,9 @@ def one(way: Way) -> dict[str, Any]:
     found = played(run.case)
     rows = wire_bytes(run, [{"sent": found["rows"]}])
     return {
-        "name": f"{way.model} {way.pipeline} x {way.replicas} zero {way.zero}", "dtype": way.dtype, **found,
-        "bytes": {row.where: (row.predicted_bytes, row.sent_bytes) for row in rows},
+        "name": way.name, "dtype": way.dtype, **found,
+        "bytes": {
+            row.where: (row.predicted_bytes + sum(count for _, count in row.known), row.sent_bytes)
+            for row in rows
+        },
     }  # fmt: skip
