@@ -35,7 +35,8 @@ class Campaign(NamedTuple):
 CAMPAIGNS = {
     "oracle": Campaign("Random chains against a second model of three schedules", ("6000", "1")),
     "brute_force": Campaign(
-        "Searches of random small problems against brute force", ("--problems", "25", "--sample", "60")
+        "Searches of random small problems against brute force",
+        ("--sample", "40", "--seed", "70000", "--problems", "100", "--seconds", "1000"),
     ),
     "engines": Campaign(
         "Our engine and torch's, seconds a step and greatest difference of gradients",
@@ -47,10 +48,6 @@ CAMPAIGNS = {
     "faults": Campaign(
         "Faults while a plan is validated, and how each of them ends",
         ("--trials", "24", "--seed", "9", "--at-once", "2"),
-    ),
-    "two_questions": Campaign(
-        "Short real runs of 2 ranks: their order given their parts (a), their parts by a profile (b)",
-        ("--rounds", "3"),
     ),
     "slow_link": Campaign("A choice that the topology decides, on two nodes with a slow link", ()),
 }

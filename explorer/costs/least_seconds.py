@@ -1,4 +1,4 @@
-"""Least seconds of layers: their work at the best efficiency that a kind of device reaches for any shape.
+"""Least seconds and FLOPs of layers: their work at the best efficiency that a kind of device reaches.
 
 However layers are split over devices and samples over calls, all parts of a layer together take as long as
 its FLOPs at the highest fraction of peak on any curve or tile, or as its activations at the best bandwidth.
@@ -43,6 +43,19 @@ def least_seconds(graph: LayerGraph, kind: DeviceKind, precision: str) -> Array 
     )
     found = np.where(table.active, np.maximum(seconds, moved) * table.trips, 0.0)[:, inverse]
     return np.where(unwanted_gradients(graph), 0.0, found)
+
+
+def least_flops(graph: LayerGraph, *, training: bool) -> float:
+    """Return the FLOPs of one sample that devices do at least: kernels skip what a causal mask hides.
+
+    Args:
+        graph: the layers.
+        training: whether gradients are computed as well, those that something needs.
+    """
+    table, inverse = graph.memo("costs.table", lambda: work_table(graph))
+    each = (np.minimum(table.flops, _product_flops(table)) * table.trips)[:, inverse]
+    wanted = np.where(unwanted_gradients(graph), 0.0, each)
+    return float(wanted.sum() if training else wanted[0].sum())
 
 
 def _product_flops(table: WorkTable) -> Array:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from explorer.base.errors import InputError
 from explorer.base.units import dtype_bytes
-from explorer.cluster import Cluster
+from explorer.cluster import Cluster, DeviceKind
 from explorer.costs.energy import SECONDS_PER_HOUR, dollars, dollars_per_hour, energy_joules
+from explorer.costs.least_seconds import least_flops
 from explorer.graph import COMPUTE, LayerGraph
 from explorer.search._devices import Pool
 from explorer.simulation.report import Report
@@ -54,22 +55,21 @@ class Objective:
 
 def flops_of_step(graph: LayerGraph, job: Job) -> float:
     """Return the least FLOPs of one step: the forward, and the backward of what is trained."""
-    forward = graph.flops_per_sample
-    if not job.training:
-        return forward * job.global_batch
-    every = sum(
-        (layer.forward.flops + layer.input_grad.flops + layer.weight_grad.flops) * layer.trips
-        for layer in graph.layers
-    )
-    return min(3.0 * forward, every) * job.global_batch
+    return least_flops(graph, training=job.training) * job.global_batch
 
 
 def _peaks(pool: Pool, job: Job) -> list[float]:
     """Return the peak FLOP/s of the fastest devices that may be used together, found quickly by kind."""
-    kinds = {kind.name: kind.peak(job.precision) for kind in pool.cluster.device_kinds}
+    kinds = {kind.name: _fastest(kind, job) for kind in pool.cluster.device_kinds}
     return sorted((kinds[pool.cluster.kind_of(device).name] for device in pool.devices), reverse=True)[
         : pool.count
     ]
+
+
+def _fastest(kind: DeviceKind, job: Job) -> float:
+    """Return the FLOP/s of the fastest units: those of vectors compute in fp32 whatever the precision is."""
+    vectors = dict(kind.peak_flops_per_s).get("fp32", 0.0) if dtype_bytes(job.precision) < 4 else 0.0
+    return max(kind.peak(job.precision), vectors)
 
 
 def _least_s(graph: LayerGraph, job: Job, pool: Pool) -> float:
@@ -80,7 +80,7 @@ def _least_s(graph: LayerGraph, job: Job, pool: Pool) -> float:
 def _least_per_flop(graph: LayerGraph, job: Job, pool: Pool, price: Callable[[int], float]) -> float:
     """Return the price of all FLOPs on the kind of device on which one costs least."""
     kinds = {pool.cluster.kind_of(device).name: device for device in pool.devices}
-    each = (price(d) / pool.cluster.kind_of(d).peak(job.precision) for d in kinds.values())
+    each = (price(d) / _fastest(pool.cluster.kind_of(d), job) for d in kinds.values())
     return flops_of_step(graph, job) * min(each)
 
 

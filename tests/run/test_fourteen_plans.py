@@ -9,7 +9,8 @@ import torch
 
 from explorer.base.errors import ExplorerError, InputError, PlanError
 from explorer.plan import load_plan
-from explorer.run import make_experiment, short_run, validate
+from explorer.run import make_experiment, validate
+from explorer.run.cases import short_cases
 from explorer.run.cases.likeness import SMALL
 from explorer.run.judging.compare import CONFIRMED, OFF, TOO_NOISY
 from explorer.run.ranks.compute import Compute
@@ -54,7 +55,7 @@ def test_a_likeness_that_no_schedule_orders_is_refused_as_such(monkeypatch: pyte
     def refuse(*_: object, **__: object) -> None:
         raise PlanError(["chimera with 3 stages needs a multiple of 2"])
 
-    monkeypatch.setattr(short_run, "_prepared", refuse)
+    monkeypatch.setattr(short_cases, "short_case", refuse)
     with pytest.raises(InputError, match=r"likeness on 2 ranks cannot be run: chimera with 3") as caught:
         make_experiment(load_plan(PLANS[2]), ranks=2, size=SMALL)
     assert caught.value.key == "ranks"

@@ -58,6 +58,7 @@ def run_view(state: str = "done", **more: Any) -> dict[str, Any]:
     view: dict[str, Any] = {
         "state": state,
         "intro": INTRO,
+        "stand_ins": None,
         "note": "",
         "progress": None,
         "failure": None,

@@ -20,9 +20,9 @@ from explorer.run.ranks.transport import Handle, Transport
 if TYPE_CHECKING:
     from explorer.run.sharded.lanes import LaneTransport
 
-WINDOW = 2
-"""Number of receives posted on a wire ahead of need: one arrives while another is waited for. Each has a
-buffer.
+WINDOW = 8
+"""Number of receives posted on a wire ahead of need, so that senders need not wait: with two, ranks that end
+a step with messages nobody asked for yet waited for each other.
 """
 SPIN_S = 0.002
 

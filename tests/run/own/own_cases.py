@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from functools import lru_cache
 from pathlib import Path
@@ -65,8 +66,11 @@ def configured(name: str, dtype: str = "fp64") -> OwnSource:
 
 
 def _configuration(name: str, config: dict[str, Any]) -> str:
+    """Write a configuration; forked ranks share the folder, and read it while others write theirs."""
     file = Path(_FOLDER.name) / f"{name}-{config['vocab_size']}.json"
-    file.write_text(json.dumps(config))
+    own = file.with_suffix(f".{os.getpid()}")
+    own.write_text(json.dumps(config))
+    own.replace(file)
     return f"hf:{file}"
 
 
