@@ -118,12 +118,18 @@ def run_once(plan: Plan, history: Path) -> str:
 
 def line_of(scored: Scored, bundled: Scored | None = None, fitted_on: Sequence[str] = ()) -> tuple[str, ...]:
     """One set in the table; `bundled` is what the profiles make of it as they are."""
-    name, *numbers = cells(scored)
+    found = cells(scored)
     if bundled is None:
-        return "runs on this machine", *numbers, "", ""
-    found = bundled.statistics
-    mean = f"{found.mean_abs_error_pct:.2f} %" if found else ""
-    return SETS.get(name).title, *numbers, mean, ", ".join(fitted_on) or "nothing"
+        return ("runs on this machine", *beside(found, "")[1:], "")
+    known = bundled.statistics
+    mean = f"{known.mean_abs_error_pct:.2f} %" if known else ""
+    return SETS.get(found[0]).title, *beside(found, mean)[1:], ", ".join(fitted_on) or "nothing"
+
+
+def beside(line: Sequence[str], cell: str) -> tuple[str, ...]:
+    """A line of the table with one more cell behind its mean error."""
+    at = HEADS.index("mean error") + 1
+    return (*line[:at], cell, *line[at:])
 
 
 def together(scores: Sequence[Scored]) -> str:
@@ -183,7 +189,7 @@ def main() -> None:
             for scored, other in zip(scores, bundled, strict=True)
         ]
         notes.insert(0, together(scores))
-    heads = (*HEADS, "mean error, profiles as bundled", "numbers fitted on")
+    heads = (*beside(HEADS, "mean error, profiles as bundled"), "numbers fitted on")
     rule = ("---", *["---:"] * (len(heads) - 2), "---")
     print("\n".join(f"| {' | '.join(line)} |" for line in (heads, rule, *lines, line_of(runs))))
     for note in notes:

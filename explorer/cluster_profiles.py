@@ -23,13 +23,16 @@ from explorer.base.caching import interned
 from explorer.base.errors import InputError
 from explorer.base.plain_data import read_document, to_fields, to_plain, validate, write_document
 from explorer.base.sample_files import extended_file, merged_sources, named_file, sample_names
-from explorer.cluster import Cluster, Curve, DeviceKind, Level
+from explorer.cluster import Cluster, Curve, DeviceKind, Level, Software
+from explorer.framework import MOST_BAND
 from explorer.framework_files import framework_names, load_framework
 
 SCHEMA = "explorer.cluster/1"
 """Format name and version, written in every file."""
 
-LINK_KINDS = ("nvlink", "nvswitch", "pcie", "infiniband", "ethernet", "internet", "shared_memory")
+LINK_KINDS = (
+    "nvlink", "nvswitch", "fabric", "pcie", "infiniband", "ethernet", "internet", "shared_memory"
+)  # fmt: skip
 """Kinds of link for which views have a colour and a word."""
 
 HOWS = ("datasheet", "measured", "fitted", "derived", "assumed")
@@ -40,6 +43,8 @@ OPERATIONS = (
 )  # fmt: skip
 """Collectives whose efficiency a level may state separately."""
 
+MOST_FACTOR = 10.0
+"""Largest factor of the seconds that one model's kernels take longer or less long than those of others."""
 MOST_EXPOSED = 4.0
 """Largest `exposed_memory` of a device kind: a core that fetches first is at 1, odd layouts cost more."""
 _EVENT_KINDS = ("fail", "leave", "join")
@@ -152,13 +157,42 @@ def _inherited(kind: Mapping[str, Any], known: Mapping[Any, Any], key: str) -> d
             found=parent,
             allowed=f"a kind above it or of a profile extended: {', '.join(map(str, known)) or 'none'}",
         )
-    result = _over(known[parent], own)
-    result["like"] = [parent, *_parents(known[parent])]
-    result["sources"] = merged_sources(known[parent].get("sources", []), own.get("sources", []))
+    base = _one_way(known[parent], own)
+    result = _over(base, own)
+    result["like"] = [parent, *_parents(base)]
+    result["sources"] = merged_sources(base.get("sources", []), own.get("sources", []))
     return result
 
 
-_COSTS = ("host_issue_s", "action_overhead_s", "cached_fraction")
+def _one_way(base: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a kind for another over it that says in another way what products reach: by kernels of each
+    precision, or by tiles and a curve as profiles did before.
+    """
+    curves = base.get("efficiency"), own.get("efficiency")
+    mine = {"sustained"} & set(curves[1]) if isinstance(curves[1], Mapping) else set()
+    left_out: tuple[str, ...] = _KERNELS
+    if "product_kernels" in own:
+        left_out = _TILES
+        if isinstance(curves[0], Mapping):
+            kept = {name: curve for name, curve in curves[0].items() if name != "sustained"}
+            base = {**base, "efficiency": kept}
+    elif not mine and not own.keys() & set(_TILES):
+        return base
+    told = base.get("sources", [])
+    if isinstance(told, list):
+        kept_sources = [item for item in told if not _is_of(item, left_out)]
+        base = {**base, "sources": kept_sources} if kept_sources != told else base
+    return {key: value for key, value in base.items() if key not in left_out}
+
+
+def _is_of(source: Any, keys: tuple[str, ...]) -> bool:
+    return isinstance(source, Mapping) and source.get("key") in keys
+
+
+_KERNELS = ("product_kernels", "settled_fraction")
+_TILES = ("tiles", "tiles.small", "tile_depth", "efficiency.sustained")
+"""What products reach, said in one way and in the other, and the keys of its sources."""
+_COSTS = ("host_issue_s", "action_overhead_s", "cached_fraction", "cast_bytes", "memory_band")
 """Numbers of software that a device kind may state as its own."""
 
 
@@ -166,7 +200,7 @@ def _over(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """Override a kind's keys by its own; a kind that names software takes no software number of the other."""
     if "software" in own or "framework" in own:
         base = {key: value for key, value in base.items() if key not in ("software", "framework", *_COSTS)}
-    return {**base, **own}
+    return {**_one_way(base, own), **own}
 
 
 def _with_software(kind: Any, key: str) -> Any:
@@ -218,6 +252,7 @@ def _check(cluster: Cluster) -> None:
     _check_names(cluster)
     for i, kind in enumerate(cluster.device_kinds):
         _check_kind(kind, f"device_kinds[{i}]")
+        _check_attention(kind, f"device_kinds[{i}]")
     for i, group in enumerate(cluster.nodes):
         if group.max_count and group.max_count < group.count:
             _refuse(f"nodes[{i}].max_count", group.max_count, f"0, or at least count = {group.count}")
@@ -249,6 +284,11 @@ def _check_names(cluster: Cluster) -> None:
             (f"device_kinds[{i}].software.sources", kind.software.sources)
             for i, kind in enumerate(cluster.device_kinds)
         ),
+        *(
+            (f"device_kinds[{i}].attention_kernels[{j}].sources", kernel.sources)
+            for i, kind in enumerate(cluster.device_kinds)
+            for j, kernel in enumerate(kind.attention_kernels)
+        ),
         *((f"levels[{i}].sources", level.sources) for i, level in enumerate(cluster.levels)),
     )
     for key, sources in parts:
@@ -266,20 +306,61 @@ def _check_kind(kind: DeviceKind, key: str) -> None:
             _check_sustained(curve, f"{key}.efficiency.{name}")
     if kind.compute_units < 0:
         _refuse(f"{key}.compute_units", kind.compute_units, "0 (unknown) or more")
-    if not 0 < kind.unaligned_fraction <= 1:
-        _refuse(f"{key}.unaligned_fraction", kind.unaligned_fraction, "a fraction in (0, 1]")
-    if kind.software.cached_fraction > 1:
-        _refuse(f"{key}.cached_fraction", kind.software.cached_fraction, "a fraction, 0 to 1")
+    for name in ("unaligned_fraction", "settled_fraction", "fp8_gradient_fraction"):
+        if not 0 < getattr(kind, name) <= 1:
+            _refuse(f"{key}.{name}", getattr(kind, name), "a fraction in (0, 1]")
+    _check_software(kind.software, key)
     if kind.exposed_memory > MOST_EXPOSED:
         _refuse(f"{key}.exposed_memory", kind.exposed_memory, f"0 to {MOST_EXPOSED:g}")
-    if kind.overlap_slowdown > 1:
-        _refuse(f"{key}.overlap_slowdown", kind.overlap_slowdown, "0 to 1: 0.05 is 5 %")
+    for name in ("overlap_slowdown", "busy_slowdown", "device_spread"):
+        if getattr(kind, name) > 1:
+            _refuse(f"{key}.{name}", getattr(kind, name), "0 to 1: 0.05 is 5 %")
+    _check_models(kind, key)
+    _check_products(kind, key)
+
+
+def _check_products(kind: DeviceKind, key: str) -> None:
+    if kind.product_kernels and (kind.tiles or kind.tile_depth or "sustained" in dict(kind.efficiency)):
+        _refuse(
+            f"{key}.product_kernels", "tiles, tile_depth or a sustained curve beside them",
+            "one or the other: product_kernels stand for all of these",
+        )  # fmt: skip
+    if kind.product_kernels and not kind.compute_units:
+        _refuse(f"{key}.compute_units", kind.compute_units, "1 or more: tiles are dealt to compute units")
+    if kind.settled_fraction < 1 and not kind.product_kernels:
+        _refuse(f"{key}.settled_fraction", kind.settled_fraction, "1 without product_kernels")
     if kind.tiles and not kind.compute_units:
         _refuse(f"{key}.compute_units", kind.compute_units, "1 or more: tiles are dealt to compute units")
     shapes = [(tile.rows, tile.columns) for tile in kind.tiles]
     for i, shape in enumerate(shapes):
         if shape in shapes[:i]:
             _refuse(f"{key}.tiles[{i}]", f"{shape[0]} x {shape[1]}", "each shape of a tile once")
+
+
+def _check_attention(kind: DeviceKind, key: str) -> None:
+    if kind.attention_kernels and not kind.compute_units:
+        _refuse(
+            f"{key}.compute_units", kind.compute_units, "1 or more: blocks of attention are dealt to them"
+        )
+    names = [kernel.name for kernel in kind.attention_kernels]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            _refuse(f"{key}.attention_kernels[{i}].name", name, "each kernel once")
+
+
+def _check_models(kind: DeviceKind, key: str) -> None:
+    for model, factor in kind.model_seconds:
+        if not 1 / MOST_FACTOR <= factor <= MOST_FACTOR:
+            _refuse(f"{key}.model_seconds.{model}", factor, f"1/{MOST_FACTOR:g} to {MOST_FACTOR:g}")
+
+
+def _check_software(software: Software, key: str) -> None:
+    for name, value, most in (
+        ("cached_fraction", software.cached_fraction, 1.0),
+        ("memory_band", software.memory_band, MOST_BAND),
+    ):
+        if value > most:
+            _refuse(f"{key}.{name}", value, f"a fraction, 0 to {most:g}")
 
 
 def _check_sustained(curve: Curve, key: str) -> None:

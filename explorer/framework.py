@@ -13,21 +13,33 @@ from fnmatch import fnmatchcase
 
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster, DeviceKind, Software, Source
+from explorer.cluster.attention_kernels import KERNELS, kernel_named
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "kernels": ("", "fused", "eager"),
     "softmax": ("", "fused", "plain"),
-    "accumulation": ("", "fused", "separate"),
+    "attention": ("", "plain", *KERNELS),
+    "loss": ("", "kernel", "plain"),
+    "accumulation": ("", "fused", "separate", "flat"),
+    "updates": ("", "fused", "separate"),
+    "checkpoints": ("", "whole", "needed"),
+    "exchanges": ("", "units"),
     "selective": ("", "attention", "operators", "blocks"),
     "transfers": ("", "direct", "gather", "broadcast", "ordered", "best"),
     "buckets": ("always", "without_pipeline"),
 }
 """Allowed values by field of a framework; the empty text keeps the choice made without a framework."""
 
+MOST_BAND = 0.5
+"""Largest `memory_band` that software may have: bytes that are half as many again, or half."""
+
 NO_COSTS = Software()
 """No known costs of software."""
 
-MODEL_SETTINGS = ("kernels", "softmax", "accumulation", "selective")
+UNITS = "units"
+"""Exchanges by units: blocks, and all that is outside of them."""
+
+MODEL_SETTINGS = ("kernels", "softmax", "attention", "loss", "accumulation", "selective")
 """Fields that are settings of models: `explorer.models.load_model` uses them unless others are given."""
 
 
@@ -57,8 +69,29 @@ class Framework:
     """
     softmax: str = ""
     """Softmax of an unfused attention: `fused` with scale and mask, or `plain`."""
+    attention: str = ""
+    """Kernel of attention: `plain`, with its scores in memory, or a fused one (`flash-2`). On a device kind
+    that lacks it the newest older one runs; empty for the kind's usual one.
+    """
+    loss: str = ""
+    """Cross entropy: one `kernel`, or Megatron-LM's operators in fp32 (`plain`)."""
     accumulation: str = ""
-    """Whether products sum the gradients of microbatches (`fused`) or separate kernels do (`separate`)."""
+    """Whether products sum the gradients of microbatches (`fused`), separate kernels do (`separate`), or
+    gradients are copied into a flat buffer, widened and divided there for each microbatch (`flat`).
+    """
+    checkpoints: str = ""
+    """What full recomputation makes of a block again: the `whole` of it (the default), or what is `needed`,
+    up to the last tensor that its backward reads.
+    """
+    updates: str = ""
+    """Whether an optimizer's step is one `fused` kernel, or one for each of its operations (`separate`)."""
+    clipping: bool = False
+    """Whether gradients are clipped by their norm: read once for it, read and written again to scale them."""
+    exchanges: str = ""
+    """`units`: sharded states (ZeRO 2 and 3) are exchanged by units, each block and all that is outside of
+    blocks; every microbatch waits for its first gathers and its last reductions. Empty: blocks are alike,
+    and those of the next microbatch come while the device works on the one before.
+    """
     selective: str = ""
     """What selective recomputation makes again: a name in `explorer.models.POLICIES`."""
     dummy_gradients: bool = False
@@ -95,6 +128,19 @@ class Framework:
                     f"a cached share of {software.cached_fraction}", key=f"{pattern}.cached_fraction",
                     found=software.cached_fraction, allowed="a fraction, 0 to 1",
                 )  # fmt: skip
+            if software.memory_band > MOST_BAND:
+                raise InputError(
+                    f"a memory band of {software.memory_band}", key=f"{pattern}.memory_band",
+                    found=software.memory_band, allowed=f"a fraction, 0 to {MOST_BAND:g}",
+                )  # fmt: skip
+
+    @property
+    def model_settings(self) -> dict[str, str]:
+        """Settings of models that it decides, by name (`MODEL_SETTINGS`)."""
+        found = {name: getattr(self, name) for name in MODEL_SETTINGS}
+        if self.attention:
+            found["attention"] = "unfused" if self.attention == "plain" else "fused"
+        return {name: value for name, value in found.items() if value}
 
     def software_on(self, *kinds: str) -> Software:
         """Return its costs on the first of some device kinds about which it says anything.
@@ -128,10 +174,20 @@ def cluster_under(cluster: Cluster, framework: Framework) -> Cluster:
 
 def _under(cluster: Cluster, framework: Framework) -> Cluster:
     kinds = tuple(
-        _kind_under(kind, framework.software_on(kind.name, *kind.like)) for kind in cluster.device_kinds
+        _with_attention(_kind_under(kind, framework.software_on(kind.name, *kind.like)), framework.attention)
+        for kind in cluster.device_kinds
     )
     return cluster if kinds == cluster.device_kinds else replace(cluster, device_kinds=kinds)
 
 
 def _kind_under(kind: DeviceKind, software: Software) -> DeviceKind:
     return kind if kind.software.framework == software.framework else replace(kind, software=software)
+
+
+def _with_attention(kind: DeviceKind, name: str) -> DeviceKind:
+    """Return a kind whose usual kernel of attention is the one that software asks for."""
+    chosen = kernel_named(kind.attention_kernels, "" if name == "plain" else name)
+    if chosen is None or chosen == kind.attention_kernels[0]:
+        return kind
+    others = (kernel for kernel in kind.attention_kernels if kernel != chosen)
+    return replace(kind, attention_kernels=(chosen, *others))

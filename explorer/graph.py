@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.base.caching import Owner
 from explorer.base.errors import InputError
-from explorer.base.units import dtype_bytes
+from explorer.base.units import dtype_bytes, tensor_type
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -45,7 +45,8 @@ class Tensor:
 
     def bytes_per_sample(self, precision: str) -> float:
         """Return the bytes of one sample under the workload's `precision`."""
-        return math.prod(self.shape) * dtype_bytes(precision if self.dtype == COMPUTE else self.dtype)
+        own = tensor_type(precision) if self.dtype == COMPUTE else self.dtype
+        return math.prod(self.shape) * dtype_bytes(own)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,11 +170,19 @@ class Layer:
     """Whether it is a fused attention that skips what its mask hides: half of the products that `forward`
     counts.
     """
+    documents: tuple[int, ...] = ()
+    """Tokens of the documents that are packed into a sample, one after another and again until it is full; a
+    fused attention stays within each. () if a sample is one.
+    """
     trips: int = 1
     """Times it runs per sample (a recurrent cell over a sequence)."""
     gradient_passes: int = 0
     """Extra passes of each microbatch's weight gradients through memory, besides the product that makes them:
     3 if a separate kernel adds them to the sum.
+    """
+    once: bool = False
+    """Whether its block's recomputation stops before it: no backward needs what it and those behind it write
+    (`Framework.checkpoints`).
     """
     selective: str = ""
     """Under selective recomputation: `keep` what it writes, make it `again`, or `drop` it if no backward

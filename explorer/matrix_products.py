@@ -18,8 +18,11 @@ from typing import NamedTuple
 from explorer.graph import Layer, LayerGraph
 
 PRODUCTS = frozenset(
-    {"linear", "matmul", "einsum", "scores", "context", "router", "experts", "conv", "recurrent"}
-)
+    {
+        "linear", "matmul", "einsum", "scores", "context", "router", "experts", "conv", "recurrent",
+        "attention",
+    }
+)  # fmt: skip
 """Kinds of layers whose work consists of matrix products."""
 
 ROLES = ("batch", "rows", "columns", "depth")
@@ -52,7 +55,7 @@ def contractions(graph: LayerGraph) -> tuple[Contraction | None, ...]:
         known: dict[tuple[object, ...], Contraction | None] = {}
         found = []
         for layer in graph.layers:
-            key = (layer.kind, layer.dims, _dims(layer), layer.forward.flops)
+            key = (layer.kind, layer.dims, _dims(layer), layer.forward.flops, layer.documents)
             if key not in known:
                 known[key] = contraction(layer)
             found.append(known[key])
@@ -137,4 +140,28 @@ def _recurrent(layer: Layer, sizes: Mapping[str, float]) -> Contraction | None:
     return Contraction((1.0, 1.0, columns, sizes["state"]), {"gates": 2, "hidden": 2, "state": 3})
 
 
-_KINDS = {"experts": _experts, "recurrent": _recurrent}
+def _attention(layer: Layer, sizes: Mapping[str, float]) -> Contraction | None:
+    """Return the two products of a fused attention as two of one size: queries are rows, keys the depth,
+    heads the batch, and the mean size of a head's keys and values the columns. Documents that share a sample
+    are as many more entries of the batch. A ring has a share of the keys at a time.
+    """
+    if not layer.reads or "heads" not in sizes or "seq" not in sizes:
+        return None
+    heads, queries, keys = sizes["heads"], sizes["seq"], sizes.get("kv_seq", sizes["seq"])
+    if layer.documents:
+        keys = mean_document(layer.documents)
+        heads, queries = heads * queries / keys, keys
+    both = layer.forward.flops / (4 * heads * queries * keys)
+    return Contraction((heads, queries, both, keys), {"heads": 0, "seq": 1, "ring": 3}, 2)
+
+
+def mean_document(lengths: Sequence[int]) -> float:
+    """Return the length of equal documents that together have as many pairs of tokens, and as many tokens.
+
+    >>> mean_document([1024, 3072])
+    2560.0
+    """
+    return sum(length**2 for length in lengths) / sum(lengths)
+
+
+_KINDS = {"experts": _experts, "recurrent": _recurrent, "attention": _attention}

@@ -142,7 +142,8 @@ def _plain_cluster(cluster: Cluster) -> dict[str, Any]:
     """
     plain: dict[str, Any] = to_plain(cluster)
     for kind in plain["device_kinds"]:
-        kind.pop("like", None)
+        for name in ("like", "maker", "generation"):
+            kind.pop(name, None)
         costs = kind.pop("software", {})
         sources = kind.get("sources", [])
         for name, before in _COSTS_AFTER.items():

@@ -277,6 +277,11 @@ class Stage:
         return next((item for item in self.shardings if item.covers(layer)), None)
 
     @property
+    def device_count(self) -> int:
+        """Devices of all replicas and copies."""
+        return sum(len(mesh.devices) for mesh in self.meshes)
+
+    @property
     def all_layers(self) -> tuple[str, ...]:
         """Names of whole and sliced layers."""
         return (*self.layers, *(part.layer for part in self.slices))

@@ -1,112 +1,218 @@
-"""Fit the knobs of bundled profiles again, to the part of published rows that their sources state.
+"""Make all fitted numbers of the bundled profiles again, from the shared measurements and the priors.
 
-    python scripts/fit_costs.py vtrain_single vtrain_multi --scatter vtrain_multi=0.02
+    python scripts/fit_costs.py [--stages kernels,training,errors] [--dry]
 
-Sets are of one source; its knobs are the numbers whose `Source` names it in `fitted_on`. Every third row of
-each set is fitted (`--every`), the others are left out and judged. Printed are the numbers as a profile says
-them, beside what was believed before and what the profile says now, and the mean errors.
+Three stages, in this order:
+
+kernels   numbers of the hardware on an idle device, from single operations (`KERNELS`)
+training  the few numbers of hardware under load and of software, from training steps of all sources together
+          (`explorer.score.fit_rows`): from their priors, n rows of a source weighing as the square root of n
+errors    what is left if a source is left out: `sample_profiles/errors/between_sources.yaml`
+
+Numbers are written into the profiles, and what was done into `docs/fit.md`.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import os
-from collections.abc import Mapping, Sequence
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from explorer.base.errors import InputError
-from explorer.calibrate.posterior import Array
-from explorer.score.knob_fit import SCATTER, fit, rounded
+from explorer.cluster_profiles import cluster_names, load_cluster
+from explorer.score.between import (
+    HARDWARE_FACTORS,
+    SOFTWARE_FACTORS,
+    coverage_by_source,
+    learn,
+    left_out_rows,
+)
+from explorer.score.between_file import errors_text
+from explorer.score.fit_rows import groups, refit, rows_of_sets
+from explorer.score.heldout import held_out
+from explorer.score.knob_fit import rounded
 from explorer.score.knobs import Knob, knobs_of
-from explorer.score.reading import use_reference
-from explorer.score.rows import SETS
-from explorer.score.running import paths_of
-from explorer.score.trials import TrialPart, Trials
+from explorer.score.profile_numbers import Place, places_of, with_numbers
+from explorer.score.reading import reference_folder, use_reference
+from explorer.score.rows import SETS, published
+from explorer.score.running import PredictedRow, paths_of, score
+from explorer.score.tables import markdown
 
-PIECES = 8
-"""Pieces of work of one set."""
+ROOT = Path(__file__).parents[1]
+LOG = ROOT / "docs" / "fit.md"
+ERRORS = ROOT / "sample_profiles" / "errors" / "between_sources.yaml"
+ROUNDS = 8
+"""Most steps of a fit."""
+MOST_ROWS = 40
+"""Most rows of a set that take part."""
+KERNELS = {"fit_products": ["--write"], "fit_collectives": []}
+"""Scripts beside this one that fit kernels, with what makes them write profiles."""
 
+MEMORY_KNOBS = ("reserved_bytes", "cached_fraction")
+"""Numbers of which seconds say nothing."""
 
-def knobs_and_rows(paths: Mapping[str, Path]) -> tuple[list[Knob], dict[str, int]]:
-    """Knobs that were fitted on the source of some sets, and how many rows each set has.
-
-    Raises:
-        InputError: sets of several sources, or without knobs.
-    """
-    sources = {SETS.get(name).facts["source"] for name in paths}
-    if len(sources) != 1:
-        raise InputError(
-            "sets of several sources", key="sets", found=", ".join(sources), allowed="one source"
-        )
-    knobs: dict[str, Knob] = {}
-    counts = {}
-    for name, path in paths.items():
-        rows = SETS.get(name).function(path).rows
-        counts[name] = len(rows)
-        for cluster in {id(row.case.cluster): row.case.cluster for row in rows}.values():
-            knobs |= {knob.key: knob for knob in knobs_of(cluster) if knob.fitted_on in sources}
-    if not knobs:
-        raise InputError(
-            "no number of their clusters was fitted on these sets", key="sets", found=", ".join(paths),
-            allowed="sets whose profiles have sources with `fitted_on`",
-        )  # fmt: skip
-    return list(knobs.values()), counts
+Say = Callable[[str], None]
 
 
-def parts_of(paths: Mapping[str, Path], counts: Mapping[str, int], chosen: slice) -> list[TrialPart]:
-    """Rows of sets in pieces of work, of each set in the order of the file."""
-    found = []
-    for name, path in paths.items():
-        rows = range(counts[name])[chosen]
-        found += [
-            TrialPart(name, str(path), tuple(map(int, p))) for p in np.array_split(rows, PIECES) if len(p)
-        ]
+def kernels(say: Say, _processes: int, *, dry: bool) -> None:
+    """Fit single operations: every script says what it did."""
+    for name, write in KERNELS.items():
+        start = time.perf_counter()
+        command = [sys.executable, str(ROOT / "scripts" / f"{name}.py"), *([] if dry else write)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
+        say(f"`{name}`, {time.perf_counter() - start:.0f} s:\n\n```\n{done.stdout.strip()}\n```\n")
+
+
+def training(say: Say, processes: int, *, dry: bool) -> None:
+    """Fit the knobs of training steps, group by group, and write them."""
+    places = paths_of(published(), {})
+    read = {name: SETS.get(name).read(places[name]).rows for name in published()}
+    rows = rows_of_sets(lambda name: read[name], places, most=MOST_ROWS)
+    used = {row.source for row in rows}
+    clusters = {id(row.case.cluster): row.case.cluster for found in read.values() for row in found}
+    known = {knob.key: knob for cluster in clusters.values() for knob in knobs_of(cluster)}
+    stated: dict[str, tuple[Place, ...]] = {}
+    for key, knob in known.items():
+        if used & set(knob.fitted_on.split()) and knob.name not in MEMORY_KNOBS:
+            try:
+                stated[key] = places_of(key, _kinds())
+            except InputError:
+                say(f"- `{key}` stays as it is: many numbers at once, or stated by a kind that it extends")
+    changes: dict[Place, tuple[str, float, str]] = {}
+    every = [place for places in stated.values() for place in places]
+    for key in [key for key, places in stated.items() if any(every.count(place) > 1 for place in places)]:
+        say(f"- `{key}` stays as it is: its number is stated for several device kinds")
+        del stated[key]
+    say("\n| number | prior | before | fitted | sources (rows) |\n|---|---:|---:|---:|---|")
+    for group, own in groups([known[key] for key in sorted(stated)], rows):
+        found = refit(group, own, fixed={}, processes=processes, rounds=ROUNDS)
+        if found is None:
+            continue
+        values = rounded(found.values)
+        sources = sorted({row.source for row in own})
+        counts = ", ".join(f"{s} {sum(row.source == s for row in own)}" for s in sources)
+        for knob in group:
+            if knob.key in values:
+                new = (knob.name, values[knob.key], " ".join(sources))
+                changes |= dict.fromkeys(stated[knob.key], new)
+                say(_line(knob, values[knob.key], counts))
+        say(f"| *mean error of the rows* | {_mean(found.before)} | | {_mean(found.after)} | |")
+    for path, text in with_numbers(changes).items():
+        if not dry:
+            path.write_text(text, encoding="utf-8")
+
+
+def _line(knob: Knob, value: float, counts: str) -> str:
+    return f"| `{knob.key}` | {knob.prior:.3g} | {knob.value:.3g} | {value:.3g} | {counts} |"
+
+
+def _mean(errors: Sequence[float] | np.ndarray) -> str:
+    return f"{100 * np.abs(np.expm1(errors)).mean():.2f} %"
+
+
+def _kinds() -> dict[str, set[str]]:
+    return {name: {kind.name for kind in load_cluster(name).device_kinds} for name in cluster_names()}
+
+
+def errors(say: Say, processes: int, *, dry: bool, each: Path | None = None) -> None:
+    """Leave every source out, and write what is left."""
+    names = [name for name in published() if SETS.get(name).unit != "ratio"]
+    places = paths_of(names, {})
+    found = predictions_in(each) if each else _left_out(places, say, processes)
+    rows = []
+    for name, outcomes in found.items():
+        if name in places:
+            entry = SETS.get(name)
+            read = entry.read(places[name]).rows
+            rows += left_out_rows(read, outcomes, entry.source, speed=entry.unit.endswith("per_s"))
+    known = learn(rows, kernel_kinds())
+    say(f"Factors of distance: {HARDWARE_FACTORS}, {SOFTWARE_FACTORS}.\n")
+    say("| figure | log error | share of a source's rows inside the band of the others |\n|---|---:|---|")
+    for figure, limit in known.log_errors:
+        inside = coverage_by_source(rows, known, figure)
+        shares = ", ".join(f"{source} {share:.0%}" for source, share in inside.items())
+        say(f"| {figure} | {limit:.4f} | {shares}; mean {np.mean(list(inside.values())):.0%} |")
+    if not dry:
+        ERRORS.write_text(errors_text(known), encoding="utf-8")
+
+
+def _left_out(places: Mapping[str, Path], say: Say, processes: int) -> dict[str, Sequence[PredictedRow]]:
+    without = held_out(places, reference_folder(), processes=processes)
+    scores = score(places, processes=processes, values={name: item.values for name, item in without.items()})
+    say(f"\nLeave one source out:\n\n{markdown(scores)}")
+    return {scored.name: scored.outcomes for scored in scores}
+
+
+def predictions_in(path: Path) -> dict[str, list[PredictedRow]]:
+    """Predictions that `explorer score --leave-one-source-out --each` wrote."""
+    found: dict[str, list[PredictedRow]] = {}
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            held = [float(row[f"{who}_memory_bytes"] or 0) or None for who in ("predicted", "measured")]
+            times = float(row["predicted"]), float(row["measured"])
+            made = PredictedRow(row["name"], int(row["line"]), row["group"], *times, *held, row["note"])
+            found.setdefault(row["set"], []).append(made)
     return found
 
 
-def mean_pct(errors: Array) -> float:
-    """Mean absolute error in per cent."""
-    return float(100 * np.abs(np.expm1(errors)).mean())
+def kernel_kinds() -> set[str]:
+    """Device kinds of which single operators were measured: those with a number fitted on kernels."""
+    kinds = {kind.name: kind for name in cluster_names() for kind in load_cluster(name).device_kinds}
+    return {
+        kind.name for kind in kinds.values()
+        if any("kernels" in source.fitted_on for source in kind.sources) and not kind.like
+    }  # fmt: skip
 
 
-def by_set(parts: Sequence[TrialPart], errors: Array) -> dict[str, Array]:
-    """Errors of the rows of each set."""
-    names = np.array([part.name for part in parts for _ in part.rows])
-    return {name: errors[names == name] for name in dict.fromkeys(names.tolist())}
+STAGES = {"kernels": kernels, "training": training, "errors": errors}
 
 
 def main() -> None:
-    """Fit, and print what came of it."""
+    """Run the stages, and write the log."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("sets", nargs="+", help="sets of one source")
-    parser.add_argument("--every", type=int, default=3, help="every so manyeth row is fitted, from the first")
-    parser.add_argument(
-        "--scatter", action="append", default=[], metavar="SET=SD", help="of the rows of a set"
-    )
-    parser.add_argument("--rounds", type=int, default=6, help="steps of the fit")
+    parser.add_argument("--stages", default=",".join(STAGES), help=f"some of {', '.join(STAGES)}")
+    parser.add_argument("--dry", action="store_true", help="write nothing")
     parser.add_argument("--reference", type=Path, help="folder of the published measurements")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument(
+        "--each",
+        type=Path,
+        help="rows left out, as `explorer score --leave-one-source-out --each` wrote them",
+    )
     given = parser.parse_args()
     use_reference(given.reference)
-    paths = paths_of(given.sets, {})
-    scatters = {name: float(sd) for name, sd in (text.split("=") for text in given.scatter)}
-    knobs, counts = knobs_and_rows(paths)
-    parts = parts_of(paths, counts, slice(0, None, given.every))
-    whole = parts_of(paths, counts, slice(None))
-    scatter = np.array([scatters.get(part.name, SCATTER) for part in parts for _ in part.rows])
-    processes = os.cpu_count() or 1
-    with Trials(parts, processes=processes) as trials:
-        values = rounded(fit(knobs, trials.errors, scatter=scatter, rounds=given.rounds).values)
-    for knob in knobs:
-        print(f"{knob.key}: before {knob.prior:.3g}, profile {knob.value:.3g}, fitted {values[knob.key]:.3g}")
-    with Trials(whole, processes=processes) as trials:
-        now, then = trials.errors([{}, values])
-    for name, errors in by_set(whole, now).items():
-        for what, found in (("profile", errors), ("fitted", by_set(whole, then)[name])):
-            out = np.arange(len(found)) % given.every != 0
-            print(f"{name}, {what}: mean error {mean_pct(found[~out]):.2f} % of the rows fitted, "
-                  f"{mean_pct(found[out]):.2f} % of those left out")  # fmt: skip
+    parts: dict[str, list[str]] = {}
+    for name in given.stages.split(","):
+        start, lines = time.perf_counter(), parts.setdefault(name, [])
+        lines.append(f"## {name}\n")
+
+        def say(line: str, lines: list[str] = lines) -> None:
+            lines.append(line)
+            print(line, flush=True)
+
+        more = {"each": given.each} if name == "errors" else {}
+        STAGES[name](say, given.processes, dry=given.dry, **more)
+        say(f"\n{time.perf_counter() - start:.0f} s with {given.processes} processes.\n")
+    if not given.dry:
+        head = "# Fitted numbers\n\nWritten by `python scripts/fit_costs.py`; see score.md.\n"
+        body = ["\n".join(lines) for lines in _kept(parts).values()]
+        LOG.write_text("\n".join([head, *body]), encoding="utf-8")
+
+
+def _kept(parts: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Stages that were not run again keep their part of the log."""
+    found: dict[str, list[str]] = {}
+    if LOG.exists():
+        for part in LOG.read_text(encoding="utf-8").split("\n## ")[1:]:
+            found[part.split("\n", 1)[0]] = [f"## {part.rstrip()}\n"]
+    return {name: (found | parts)[name] for name in STAGES if name in found | parts}
 
 
 if __name__ == "__main__":

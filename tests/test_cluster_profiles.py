@@ -17,17 +17,23 @@ from explorer.base.formats import LEAST_NUMBER
 from explorer.base.plain_data import parse_document, to_plain
 from explorer.base.sample_files import sample_folder
 from explorer.cluster import (
+    AttentionKernel,
     Cluster,
     Curve,
     DeviceKind,
     Event,
+    HeadSpeed,
     Level,
     Link,
     NodeGroup,
+    ProductKernels,
+    Protocol,
+    Quantising,
     Software,
     Source,
     Tile,
 )  # fmt: skip
+from explorer.cluster.calibration import Calibration, MeasuredStep
 from explorer.cluster_profiles import (
     LINK_KINDS,
     OPERATIONS,
@@ -140,11 +146,14 @@ def test_every_number_has_a_source(name: str) -> None:
             "launch_overhead_s",
             "overlap_slowdown",
             "exposed_memory",
+            "busy_slowdown",
             "price_per_hour",
             "reserved_bytes",
             "collective_efficiency",
             "operation_efficiency",
             "collective_overhead_s",
+            "protocols",
+            "crossing_slowdown",
         ):
             if hasattr(part, field) and getattr(part, field) not in ((), 0.0, 1.0):
                 assert field in own, f"{part.name}.{field}"
@@ -198,21 +207,46 @@ def test_every_field_survives_a_file(tmp_path: Path) -> None:
         name="k", memory_bytes=1e10 / 3, memory_bandwidth_bytes_per_s=1e12 / 7,
         peak_flops_per_s=(("bf16", 1e14 / 3), ("fp32", 1e13)),
         efficiency=(("matmul", Curve(points=((1.0, 0.1), (1e9 / 7, 1 / 3)))),),
+        maker="Maker", generation="First",
         compute_units=4, tiles=(Tile(rows=64, columns=32, fraction=1 / 3),), tile_depth=1.5,
-        unaligned_fraction=0.25, overlap_slowdown=0.1, exposed_memory=0.7,
-        launch_overhead_s=1e-6, lockstep_wait=0.2, reserved_bytes=3.0, host_bandwidth_bytes_per_s=5.0,
+        attention_kernels=(
+            AttentionKernel(
+                name="flash-1", heads=(HeadSpeed(head=64, forward=1 / 3, backward=0.2),), rows=64, columns=32,
+                imbalance=1 / 7, exposed=0.3, start_s=1e-5 / 3, sustained=0.1, sources=(source,),
+            ),
+        ),
+        unaligned_fraction=0.25, fp8_gradient_fraction=0.5, overlap_slowdown=0.1,
+        busy_slowdown=0.3, exposed_memory=0.7,
+        model_seconds=(("gpt", 1 / 3),),
+        launch_overhead_s=1e-6, device_spread=0.01, lockstep_wait=0.2, reserved_bytes=3.0,
+        memory_margin="surely", host_bandwidth_bytes_per_s=5.0,
         software=Software(framework="made", host_issue_s=2e-6, action_overhead_s=3e-6, cached_fraction=0.3,
+                              memory_band=0.1, cast_bytes=6.0,
                           sources=(source,)),
         compute_lanes=2, like=("m", "n"),
         price_per_hour=0.1, idle_watts=1.0, busy_watts=2.0, sources=(source,),
     )  # fmt: skip
+    heads = (HeadSpeed(head=64, forward=0.3, backward=0.2),)
+    by_kernels = replace(
+        kind, name="k2", tiles=(), tile_depth=0.0, settled_fraction=0.9,
+        attention_kernels=(AttentionKernel(name="flash-2", heads=heads, rows=128, columns=64),),
+        product_kernels=(("bf16", ProductKernels(
+            tiles=kind.tiles, splits=(1, 3), tile_depth=7.0, partial_wave=0.5, memory_fraction=0.7,
+            exposed_memory=0.1, sustained=((1e-6, 1.0), (1e-3, 0.8)), uneven_rows_fraction=0.9, start_s=1e-6,
+            quantising=Quantising(depth_s=1e-9, row_s=1 / 3e9, element_bytes=7.5),
+        )),),
+    )  # fmt: skip
     cluster = Cluster(
-        name="all", device_kinds=(kind,), title="1: yes",
+        name="all", device_kinds=(kind, by_kernels), title="1: yes",
         nodes=(NodeGroup(count=1, device_kind="k", devices_per_node=4, max_count=3),),
         levels=(
             Level(name="a", kind="pcie", scope=2, latency_s=1 / 3, bandwidth_bytes_per_s=7.0,
                   device_bytes_per_s=8.0, collective_efficiency=0.5, collective_overhead_s=1 / 7,
-                  operation_efficiency=(("all_gather", 0.25), ("all_to_all", 1 / 3)), sources=(source,)),
+                  crossing_slowdown=0.2,
+                  operation_efficiency=(("all_gather", 0.25), ("all_to_all", 1 / 3)), sources=(source,),
+                  protocols=(Protocol(name="flags", overhead_s=1 / 7, step_s=1 / 9, slice_s=1 / 11,
+                                      shares=(("all_reduce", 1 / 3),), own_copy=(("all_reduce", 1 / 7),),
+                                      in_switch=True),)),
             Level(name="b", kind="ethernet", scope="all", latency_s=0.0, bandwidth_bytes_per_s=1.0,
                   uplink_bytes_per_s=2.0),
         ),
@@ -220,10 +254,19 @@ def test_every_field_survives_a_file(tmp_path: Path) -> None:
             Link(source=0, target=1, kind="nvlink", latency_s=0.1, bandwidth_bytes_per_s=2.0, shared="s"),
         ),
         shared=(("s", 12.5),), events=(Event(time_s=1.5, device=3, kind="leave"),), sources=(source,),
+        calibration=Calibration(
+            priors=(("k.compute", 1 / 3),),
+            steps=(MeasuredStep(name="a", step_time_s=1.5, sd=0.05, slopes=(("k.compute", 1 / 7),)),),
+        ),
     )  # fmt: skip
-    for part in (cluster, kind, *cluster.levels[:1]):
+    kernels = by_kernels.product_kernels[0][1]
+    one_way = {"tiles", "tile_depth"}, {"product_kernels", "settled_fraction", "attention_kernels"}
+    for part, others in (
+        (cluster, set()), (kind, one_way[1]), (by_kernels, one_way[0]), (cluster.levels[0], set()),
+        (kernels, set()), (kernels.quantising, set()),
+    ):  # fmt: skip
         same = {f.name for f in fields(part) if f.init and getattr(part, f.name) == f.default}
-        assert same <= {"uplink_bytes_per_s"}, "this test must set every field"
+        assert same <= {"uplink_bytes_per_s"} | others, "this test must set every field"
     for name in ("a.yaml", "a.yml", "a.json"):
         save_cluster(cluster, tmp_path / name)
         assert load_cluster(tmp_path / name) == cluster

@@ -49,8 +49,17 @@ def test_more_microbatches_take_the_time_of_one_more_each() -> None:
 
 
 def test_bandwidth_halves_what_takes_bandwidth_only() -> None:
-    """With no latency a transfer takes bytes over bandwidth: twice as fast, half the time."""
-    levels = tuple(replace(level, latency_s=0.0, collective_overhead_s=0.0) for level in DGX.levels)
+    """With no latency a transfer takes bytes over bandwidth: twice as fast, half the time.
+
+    Nor may protocols have any: theirs is in overheads, steps and slices, which bandwidth does not shorten.
+    """
+    free = {"latency_s": 0.0, "collective_overhead_s": 0.0}
+    at_once = {"overhead_s": 0.0, "step_s": 0.0, "slice_s": 0.0}
+    levels = tuple(
+        replace(level, **free, protocols=tuple(replace(item, **at_once) for item in level.protocols))
+        for level in DGX.levels
+    )
+    assert any(level.protocols for level in levels)
     own = plan(cluster=replace(DGX, levels=levels), replicas=4)
     exposed = [
         sum(row.report.exposed_communication_s.values())

@@ -10,8 +10,9 @@ from explorer.base.errors import ExplorerError
 from explorer.calibrate import history
 from explorer.calibrate.history import Learned
 from explorer.cluster import Cluster
+from explorer.costs.model_key import model_key
 from explorer.simulation.simulate import simulate
-from explorer.sweep.bands import Band, Shift, combined, learned, shifting
+from explorer.sweep.bands import Band, Shift, all_bands, combined, shifting
 from explorer.views.tiles import ADDITIVE, RUN_FIGURE, figures, with_bands, with_measured
 
 from .quiet import small_slices
@@ -43,7 +44,7 @@ class Accuracy:
         shifts: list[Shift] = []
         try:
             with small_slices():
-                for shift in shifting(now.scene.cluster, evaluate):
+                for shift in shifting(now.scene.cluster, evaluate, model_key(now.inputs.graph)):
                     if shift is not None:
                         shifts.append(shift)
                     yield
@@ -51,11 +52,8 @@ class Accuracy:
             shifts = []  # a plan that runs on the profile's own numbers only: no band can be given
         own = figures(now.report, length)
         by_profile, taught = combined(own, shifts, additive=ADDITIVE), self._taught(now.inputs.cluster)
-        bands = {
-            key: learned(value, taught.get(RUN_FIGURE.get(key, "")), by_profile.get(key))
-            for key, value in own.items()
-        }
-        found = {key: band for key, band in bands.items() if band is not None}
+        runs = {key: known for key, figure in RUN_FIGURE.items() if (known := taught.get(figure)) is not None}
+        found = all_bands(own, now.scene.cluster, now.inputs.job.framework, by_profile, runs)
         self._kept = [*self._kept, (now.outcome, stamp, found)][-MOST_KEPT:]
 
     def _stamp(self) -> float:

@@ -43,7 +43,7 @@ class Board(Widget):
     def summary(self) -> str:
         """Return the number of blocks and lanes, and whether anything overflows."""
         lanes = self.view.get("lanes", [])
-        over = sum(lane["peak_bytes"] > lane["capacity_bytes"] for lane in lanes)
+        over = sum(lane["peak_bytes"] > lane["most_bytes"] for lane in lanes)
         return f"{len(self.blocks)} blocks on {len(lanes)} lanes" + (
             f", {over} over capacity" if over else ""
         )

@@ -117,6 +117,8 @@ class Gestures:
             self._set(key, value)
         elif kind in ("undo", "redo"):
             self._actions[kind]()
+        elif kind == "measured":
+            bench.showing.measure(*(str(intent.get(name, "")) for name in ("time", "memory", "log")))
         elif kind == "action":
             self._act(str(intent["action"]))
 

@@ -60,6 +60,7 @@ class Parts:
         said: Mapping[str, Any] | None,
         reasons: Reasons,
         tiles: list[dict[str, Any]],
+        own: dict[str, Any] | None,
     ) -> None:
         """Put sentence and reasons under the tiles: those of a search or run, else of the state shown."""
         for widget in self.rest:
@@ -78,6 +79,7 @@ class Parts:
         view = {
             **self.figures, "tiles": tiles, "verdict": dict(verdict),
             "reasons": reasons.rows if point else [], "reasoning": point is not None and reasons.under_way,
+            "own": own,
         }  # fmt: skip
         if view != self.tiles.view:
             self.tiles.view = view

@@ -18,6 +18,7 @@ from explorer.base.errors import ExplorerError
 from .accuracy import Accuracy
 from .fields import bar_view
 from .jobs import Idle, at_once
+from .measured import Measured, measured
 from .paint import Comparisons, Errors, paint, paint_graph, paint_rest
 from .panel import Panel
 from .parts import Parts
@@ -60,6 +61,10 @@ class Shown(Protocol):
     error: str
     """The last error."""
 
+    def show(self, point: Point) -> None:
+        """Make a state the present one."""
+        ...
+
     def tell(self, now: Point) -> None:
         """Update the traits to the state shown."""
         ...
@@ -80,6 +85,10 @@ class Showing:
         """What is wrong with these values."""
         self.said: dict[str, Any] | None = None
         """Verdict of a search or run, until the next edit."""
+        self.own: Measured | None = None
+        """The last step that somebody measured, and what it changed."""
+        self.own_error = ""
+        """What was wrong with what was typed as measured."""
         self.reasons = Reasons()
         """Reasons why the plan is as it is, and what would help."""
         self.accuracy = Accuracy(bench.runs)
@@ -90,7 +99,7 @@ class Showing:
     def settled(self, now: Point, before: Point | None) -> None:
         """Draw a new present state."""
         bench = self._bench
-        self.typed, self.errors, self.said = {}, {}, None
+        self.typed, self.errors, self.said, self.own_error = {}, {}, None, ""
         self.reasons.settled(now, before)
         bench.tell(now)
         self._clear_notices()
@@ -165,7 +174,31 @@ class Showing:
         )  # fmt: skip
         if bar != bench.parts.controls.view or self.errors:
             bench.parts.controls.view = bar
-        bench.parts.say(bench.history.now, self.said, self.reasons, self._tiles())
+        bench.parts.say(bench.history.now, self.said, self.reasons, self._tiles(), self._own())
+
+    def measure(self, time: str, memory: str, log: str) -> None:
+        """Show the plan on the profile that a measured step corrects; what is wrong is said at the field."""
+        bench = self._bench
+        now = bench.history.now
+        if now is None:
+            return
+        try:
+            self.own = measured(now, time=time, memory=memory, log=log, folder=Path.cwd())
+        except ExplorerError as error:
+            self.own_error = str(error)
+            self.redraw()
+            return
+        bench.show(self.own.point)
+
+    def _own(self) -> dict[str, Any] | None:
+        """Return what the page shows of a measured step: while its profile is shown, what it changed."""
+        now = self._bench.history.now
+        if now is None:
+            return None
+        if self.own_error:
+            return {"error": self.own_error}
+        kept = self.own is not None and self.own.point.inputs.cluster is now.inputs.cluster
+        return self.own.view() if self.own is not None and kept else {}
 
     def _tiles(self) -> list[dict[str, Any]]:
         """Return the figures with their error bands, and what the last run measured."""

@@ -12,7 +12,7 @@ from itertools import chain, islice, product
 from typing import NamedTuple
 
 from explorer.base.errors import ExplorerError
-from explorer.base.units import dtype_bytes
+from explorer.base.units import scalar_bytes
 from explorer.search.evaluator import Candidate, Evaluator
 from explorer.search.first_plans import first_plans
 from explorer.search.microbatches import NEAR
@@ -226,7 +226,7 @@ def _states_fit(inputs: Inputs, degrees: Degrees) -> bool:
     """Tell whether weights, gradients and optimizer could fit if spread evenly, which spares most
     estimates.
     """
-    width, kept = dtype_bytes(inputs.job.precision), OPTIMIZERS[inputs.job.optimizer].states
+    width, kept = scalar_bytes(inputs.job.precision), OPTIMIZERS[inputs.job.optimizer].states
     state = 4.0 * (kept + inputs.job.master_copy) if inputs.job.training else 0.0
     each = width * (2 if inputs.job.training else 1)
     each += state / degrees.replicas if degrees.zero else state

@@ -6,7 +6,7 @@ from .base import STATIC, Widget
 
 
 class Tiles(Widget):
-    """KPI tiles (`data-kpi`) and the verdict. Intent: `action`."""
+    """KPI tiles (`data-kpi`) and the verdict. Intents: `action`, `measured`."""
 
     _esm = STATIC / "tiles.js"
     _css = STATIC / "tiles.css"

@@ -65,6 +65,29 @@ def parse_quantity(value: float | str, dimension: str) -> float:
     return number * factors[match[2]] if match[2] else number
 
 
+TENSORS = {"fp8": "bf16"}
+"""Data types of tensors under a workload's precision, where they are not the precision itself: fp8 is a way
+to multiply, not to keep (Transformer Engine; torchao's float8)."""
+
+
+def tensor_type(precision: str) -> str:
+    """Return the data type in which a workload of some precision keeps tensors and weights.
+
+    >>> tensor_type("fp8"), tensor_type("fp16")
+    ('bf16', 'fp16')
+    """
+    return TENSORS.get(precision, precision)
+
+
+def scalar_bytes(precision: str) -> float:
+    """Return the bytes of one scalar of tensors and weights under a workload's precision.
+
+    Raises:
+        InputError: the precision is unknown.
+    """
+    return dtype_bytes(tensor_type(precision))
+
+
 def dtype_bytes(dtype: str) -> float:
     """Return the bytes of one element of `dtype`.
 

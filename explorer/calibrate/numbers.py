@@ -130,6 +130,7 @@ _KIND_FIELDS = {
     "host_issue_s": ("seconds", True),
     "action_overhead_s": ("seconds", True),
     "exposed_memory": ("fraction", False),
+    "busy_slowdown": ("fraction", True),
     "overlap_slowdown": ("fraction", False),
     "host_bandwidth_bytes_per_s": ("bytes_per_s", False),
     "reserved_bytes": ("bytes", True),
@@ -151,11 +152,12 @@ _WORDS = {
     "memory_bandwidth_bytes_per_s": "memory bandwidth",
     "launch_overhead_s": "launch of a kernel", "host_issue_s": "issue of a kernel by the host",
     "action_overhead_s": "overhead of an action", "overlap_slowdown": "slowdown while communicating",
-    "exposed_memory": "memory beside compute",
+    "exposed_memory": "memory beside compute", "busy_slowdown": "slowdown in training",
     "host_bandwidth_bytes_per_s": "bandwidth to the host", "reserved_bytes": "reserved memory",
     "bandwidth_bytes_per_s": "bandwidth", "latency_s": "latency",
     "collective_efficiency": "efficiency of collectives", "collective_overhead_s": "start of a collective",
-    "links": "bandwidth of the links",
+    "links": "bandwidth of the links", "left_out": "what no number says",
+    "device_spread": "waits for the slowest device",
 }  # fmt: skip
 
 
@@ -165,7 +167,7 @@ def _of_kind(kind: DeviceKind) -> list[Number]:
     for name in CLASSES:
         if name not in curves and name in ("attention", "conv"):
             continue  # they follow the products
-        keys = (f"efficiency.{name}", *(("tiles",) if name == "matmul" and kind.tiles else ()), "efficiency")
+        keys = (f"efficiency.{name}", *_of_products(kind, name), "efficiency")
         found.append(
             Number(
                 owner=kind.name, name=name, value=_reached(kind, name), quantity="fraction",
@@ -193,9 +195,19 @@ def _of_kind(kind: DeviceKind) -> list[Number]:
 
 def _reached(kind: DeviceKind, name: str) -> float:
     """Return the fraction that the largest work of a class reaches."""
-    if name == "matmul" and kind.tiles:
-        return max(tile.fraction for tile in kind.tiles)
+    if keys := _of_products(kind, name):
+        return kind_value(kind, keys[0])
     return dict(kind.efficiency).get(name, _FLAT).points[-1][1]
+
+
+def _of_products(kind: DeviceKind, name: str) -> tuple[str, ...]:
+    """Return the keys of what prices products of known sizes on a kind."""
+    if name != "matmul" or not kind.makes_tiles:
+        return ()
+    if kind.product_kernels:
+        return ("product_kernels",)
+    small = {min(tile.rows, tile.columns) < SQUARE for tile in kind.tiles}
+    return tuple(key for key, is_small in (("tiles", False), ("tiles.small", True)) if is_small in small)
 
 
 def _of_level(level: Level) -> list[Number]:
@@ -223,10 +235,9 @@ def _parts(kind: DeviceKind, name: str) -> tuple[str, ...]:
     """Return the entries of the table that are one number: for products, their curve and their tiles."""
     if name not in CLASSES:
         return (name,)
-    tiles = {"tiles" if min(tile.rows, tile.columns) >= SQUARE else "tiles.small" for tile in kind.tiles}
     alike = (name, "update") if name == "memory" else (name,)
     curve = tuple(f"{CURVES}{item}" for item in alike if item in dict(kind.efficiency))
-    return (*curve, *sorted(tiles)) if name == "matmul" else curve
+    return (*curve, *_of_products(kind, name))
 
 
 def _level_shifted(level: Level, times: Callable[[str], float]) -> Level:

@@ -1,4 +1,4 @@
-"""`explorer calibrate`: correct a cluster profile by runs and traces, with an error band per number."""
+"""`explorer calibrate`: correct a cluster profile by steps, runs and traces, with a band for each number."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from explorer.base.errors import InputError
 from explorer.base.plain_data import SUFFIXES
 from explorer.base.units import format_seconds
-from explorer.cli.inputs import add_json
+from explorer.cli.calibrating_steps import add_steps, asks_for_steps, run_steps
+from explorer.cli.inputs import add_json, add_trust
 from explorer.cli.output import emit_json, say, table
 from explorer.cluster_profiles import load_cluster, save_cluster
 from explorer.framework import cluster_under
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 
 def add_commands(commands: Any) -> None:
     """Add `calibrate`."""
-    parser = commands.add_parser("calibrate", help="correct a cluster profile by runs and traces")
+    parser = commands.add_parser("calibrate", help="correct a cluster profile by steps, runs and traces")
     parser.add_argument("cluster", help="bundled profile name or file")
     parser.add_argument(
-        "--with", dest="files", action="append", required=True, metavar="FILE",
+        "--with", dest="files", action="append", default=[], metavar="FILE",
         help="what `explorer validate --json` wrote, or a trace of torch.profiler (JSON, .gz allowed);"
         " several may be given",
     )  # fmt: skip
@@ -33,6 +34,8 @@ def add_commands(commands: Any) -> None:
         default="",
         help="whose costs are corrected; default: those of the profile",
     )
+    add_steps(parser)
+    add_trust(parser)
     parser.add_argument("-o", "--output", required=True, help="file of the corrected profile")
     add_history(parser)
     add_json(parser)
@@ -55,6 +58,14 @@ def run_calibrate(options: argparse.Namespace) -> int:
         raise InputError(
             f"unknown kind of file {output.suffix!r}", file=str(output), allowed=", ".join(SUFFIXES)
         )
+    if asks_for_steps(options) == bool(options.files):
+        both = bool(options.files)
+        raise InputError(
+            "measured steps and files" if both else "nothing was measured", key="--with",
+            found=", ".join(options.files), allowed="--step-time, --run or --log, or else --with FILE",
+        )  # fmt: skip
+    if asks_for_steps(options):
+        return run_steps(options, output)
     if options.history:
         check_history(Path(options.history))
     cluster = cluster_under(load_cluster(options.cluster), load_framework(options.framework))

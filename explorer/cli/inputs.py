@@ -9,7 +9,8 @@ from typing import Any
 from explorer.base.errors import InputError
 from explorer.base.trust import Trust
 from explorer.cli.output import say
-from explorer.cluster import Cluster
+from explorer.cluster import MARGINS, Cluster
+from explorer.cluster.memory_room import with_margin
 from explorer.cluster_profiles import load_cluster
 from explorer.framework_files import load_framework
 from explorer.graph import LayerGraph
@@ -64,6 +65,20 @@ def add_model(parser: argparse.ArgumentParser, *, required: bool = True) -> None
     parser.add_argument(
         "--set", action="append", default=[], metavar="K=V", help="setting of the model reader"
     )
+
+
+def add_margin(parser: argparse.ArgumentParser) -> None:
+    """Add `--memory-margin`."""
+    parser.add_argument(
+        "--memory-margin", choices=MARGINS,
+        help="likely: a plan that may fit, by the band of its predicted memory, is feasible; surely: only one"
+        " that fits at the upper end of the band; default: as the profile says, likely unless it says so",
+    )  # fmt: skip
+
+
+def under_margin(cluster: Cluster, options: argparse.Namespace) -> Cluster:
+    """Return the cluster under `--memory-margin`, or as it is without the flag."""
+    return with_margin(cluster, options.memory_margin) if options.memory_margin else cluster
 
 
 def add_shape(parser: argparse.ArgumentParser) -> None:

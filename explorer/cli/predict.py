@@ -10,9 +10,21 @@ from typing import Any
 from explorer import __version__
 from explorer.base.errors import InfeasibleError, InputError
 from explorer.base.units import GIB, format_bytes, format_devices, format_seconds
-from explorer.cli.inputs import add_json, add_model, add_shape, add_trust, resolved_of, trust_of
+from explorer.calibrate.between_sources import time_band
+from explorer.cli.inputs import (
+    add_json,
+    add_margin,
+    add_model,
+    add_shape,
+    add_trust,
+    resolved_of,
+    trust_of,
+    under_margin,
+)
 from explorer.cli.output import emit_json, say, table
+from explorer.cluster.memory_room import FITS, MAY_FIT
 from explorer.explain import explain, require_feasible
+from explorer.explain.memory import tightest
 from explorer.plan import Plan, Resolved, save_plan
 from explorer.search.baselines import baseline_of, predict
 from explorer.simulation.report import NO_FLOPS, Report
@@ -27,10 +39,11 @@ def add_commands(commands: Any) -> None:
     add_model(parser, required=False)
     add_shape(parser)
     add_trust(parser)
+    add_margin(parser)
     parser.add_argument("--baseline", default="single", help="single, dp, even, or a plan file")
     parser.add_argument("--require-feasible", action="store_true", help="exit status 3 if it does not fit")
     parser.add_argument(
-        "--bands", action="store_true", help="80 %% band of every figure, by the profile's own bands"
+        "--bands", action="store_true", help="80 %% band of every figure, by published runs and the profile"
     )
     parser.add_argument("-o", "--output", help="write the plan here (.yaml or .json)")
     add_json(parser)
@@ -62,6 +75,7 @@ def run_simulate(options: argparse.Namespace) -> int:
     resolved = resolved_of(options)
     for text in resolved.mismatches:
         say(f"explorer: {text}")
+    resolved = replace(resolved, cluster=under_margin(resolved.cluster, options))
     report = predict(resolved)
     if len(resolved.plan.workload.jobs) == 1 and options.baseline:
         name, base = baseline_of(resolved, options.baseline, trust=trust_of(options))
@@ -75,7 +89,7 @@ def run_simulate(options: argparse.Namespace) -> int:
         found = report_json(report) | ({"bands": bands_json(bands)} if bands is not None else {})
         emit_json("simulate", found | ({"error": problem.as_dict()} if problem else {}))
         return problem.exit_status if problem else 0
-    print(report_text(report, bands))
+    print(report_text(report, bands, until_calibrated(resolved)))
     if problem is not None:
         raise problem
     return 0
@@ -87,11 +101,21 @@ def bands_of(resolved: Resolved) -> dict[str, Band]:
     return report_bands(graphs, resolved.cluster, resolved.plan.workload, resolved.plan.strategy)
 
 
+def until_calibrated(resolved: Resolved) -> str:
+    """Say how far the step time may be off as long as no run on this machine has calibrated it, or by what
+    it has been.
+    """
+    if runs := len(resolved.cluster.calibration.steps):
+        return f"calibrated by {runs} measured step{'s' * (runs > 1)}: --bands says how far it may be off"
+    known = time_band(resolved.cluster, resolved.plan.workload.jobs[0].framework)
+    return f"\N{PLUS-MINUS SIGN}{known.relative:.0%} until calibrated ({known.words})"
+
+
 def bands_json(bands: Mapping[str, Band]) -> dict[str, Any]:
     """Return bands as plain data: ends, basis, and the numbers of the profile that widen each most."""
     return {
         key: {
-            "low": band.low, "high": band.high, "basis": band.basis,
+            "low": band.low, "high": band.high, "basis": band.basis, "about": band.about,
             "causes": [number.key for number in band.causes],
         }
         for key, band in bands.items()
@@ -133,6 +157,10 @@ def report_json(report: Report) -> dict[str, Any]:
         "bubble_fraction": report.bubble_fraction,
         "mfu": report.mfu,
         "feasible": report.feasible,
+        "memory_verdict": report.memory_verdict,
+        "memory_verdicts": report.per_device(report.memory_verdicts),
+        "fits_up_to_bytes": report.per_device(tuple(room.fits_bytes for room in report.rooms)),
+        "may_fit_up_to_bytes": report.per_device(tuple(room.may_fit_bytes for room in report.rooms)),
         "peak_memory_bytes": report.per_device(report.peak_memory_bytes),
         "capacity_bytes": report.per_device(report.capacity_bytes),
         "devices": list(report.devices),
@@ -148,8 +176,14 @@ def report_json(report: Report) -> dict[str, Any]:
     }
 
 
-def report_text(report: Report, bands: Mapping[str, Band] | None = None) -> str:
-    """Return the numbers that matter, each with its band if known, and a table of lanes."""
+def report_text(report: Report, bands: Mapping[str, Band] | None = None, until: str = "") -> str:
+    """Return the numbers that matter, each with its band if known, and a table of lanes.
+
+    Args:
+        report: the prediction.
+        bands: bands by figure; None if they were not asked for.
+        until: how far the step time may be off, in words.
+    """
 
     def within(key: str, show: Callable[[float], str]) -> str:
         band = (bands or {}).get(key)
@@ -172,7 +206,7 @@ def report_text(report: Report, bands: Mapping[str, Band] | None = None) -> str:
             "MFU",
             f"- ({NO_FLOPS})" if report.mfu is None else share(report.mfu) + within("mfu", share),
         ),
-        ("fits", "yes" if report.feasible else "NO"),
+        ("fits", _fits(report)),
     ]
     if report.order_gap is not None:
         above = (
@@ -184,7 +218,9 @@ def report_text(report: Report, bands: Mapping[str, Band] | None = None) -> str:
     if bands is not None:
         peak = max(report.peak_memory_bytes)
         head.append(("most memory", format_bytes(peak) + within("peak_memory_bytes", format_bytes)))
-        head.append(("bands", "80 %, by those of the profile" if bands else "the profile states none"))
+        head.append(("bands", "80 %, by published runs and the profile"))
+    if until:
+        head.append(("accuracy", until))
     if report.speedup is not None:
         head.insert(1, ("speedup", f"{report.speedup:.2f} x over {report.baseline}"))
     rows = [("devices", "busy", "memory", "of")]
@@ -198,6 +234,16 @@ def report_text(report: Report, bands: Mapping[str, Band] | None = None) -> str:
             )
         )
     return "\n".join(f"{name:<12}{value}" for name, value in head) + "\n\n" + table(rows)
+
+
+def _fits(report: Report) -> str:
+    """Return yes, NO, or what leaves it open: the device nearest to not fitting and its borders."""
+    if report.memory_verdict != MAY_FIT:
+        return "yes" if report.memory_verdict == FITS else "NO"
+    tight = tightest(report)
+    if tight is None:
+        return "maybe"
+    return f"maybe: {tight.words}" + ("" if report.feasible else "; NO by --memory-margin surely")
 
 
 def run_explain(options: argparse.Namespace) -> int:
@@ -242,7 +288,7 @@ def run_sweep(options: argparse.Namespace) -> int:
         full = max(
             u / c for u, c in zip(row.report.peak_memory_bytes, row.report.capacity_bytes, strict=True)
         )
-        fits = "yes" if row.report.feasible else "no"
+        fits = {FITS: "yes", MAY_FIT: "maybe"}.get(row.report.memory_verdict, "no")
         step = format_seconds(row.report.step_time_s)
         lines.append((f"{row.value:g}", step, f"{rate:.4g}", f"{rate / used:.4g}", f"{full:.0%}", fits))
     print(table(lines))
@@ -259,5 +305,6 @@ def _sweep_json(key: str, row: SweepRow) -> dict[str, Any]:
         "devices": len(report.devices) if report else None,
         "global_batch": report.global_batch if report else None,
         "feasible": report.feasible if report else False,
+        "memory_verdict": report.memory_verdict if report else None,
         "problem": row.problem or None,
     }

@@ -191,7 +191,10 @@ def comparison_text(comparison: Comparison) -> str:
             f"bytes          {item.where}: {format_bytes(item.predicted_bytes)} predicted,"
             f" {format_bytes(item.sent_bytes)} sent{'' if item.equal else ', DIFFERENT'}"
         )
-        lines += [f"bytes          {format_bytes(abs(count))} less: {why}" for why, count in item.known]
+        lines += [
+            f"bytes          {format_bytes(abs(count))} {'more' if count > 0 else 'less'}: {why}"
+            for why, count in item.known
+        ]
     lines += [
         f"engine         {run.engine}: {format_seconds(run.step_time_s)} a step from idle to idle,"
         f" gradients within {run.gradient:.0e} of one process"

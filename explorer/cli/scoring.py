@@ -13,15 +13,19 @@ from explorer.base.errors import InputError
 from explorer.base.files import write_bytes
 from explorer.cli.inputs import add_json, pairs
 from explorer.cli.output import emit_error, emit_json, say, table
+from explorer.cli.scoring_calibrated import run_calibrated
 from explorer.score.heldout import HeldOut, held_out
+from explorer.score.kernel_tables import HEADS as KERNEL_HEADS
+from explorer.score.kernel_tables import kernel_cells, kernel_each, kernel_json, kernel_markdown, kernel_notes
+from explorer.score.kernels import KERNEL_SETS, ScoredKernels, kernel_paths, score_kernels
 from explorer.score.reading import reference_folder, reference_in
-from explorer.score.rows import published
+from explorer.score.rows import SETS, published
 from explorer.score.running import Scored, paths_of, score
 from explorer.score.runs import score_runs
 from explorer.score.statistics import Statistics
 from explorer.score.tables import HEADS, cells, each_csv, markdown
 
-ROW_SETS = ("vtrain_single", "vtrain_multi", "sailor", "simumax", "general")
+ROW_SETS = ("vtrain_single", "vtrain_multi", "sailor", "simumax", "simumax_pcie", "mosaicml", "general")
 """Sets whose rows have a format of their own, so that other rows may be given in it."""
 BUNDLED, LEFT_OUT = "Profiles as bundled", "Leave one source out"
 """Names of the two tables under `--leave-one-source-out`."""
@@ -30,10 +34,14 @@ BUNDLED, LEFT_OUT = "Profiles as bundled", "Leave one source out"
 def add_commands(commands: Any) -> None:
     """Add `score`."""
     parser = commands.add_parser("score", help="how far predictions are from published measurements")
-    parser.add_argument("sets", nargs="*", metavar="SET", help="names of sets; default all")
+    parser.add_argument(
+        "sets", nargs="*", metavar="SET",
+        help=f"names of sets; default all of training runs; of kernels: {', '.join(KERNEL_SETS.files())}",
+    )  # fmt: skip
     parser.add_argument(
         "--rows", action="append", default=[], metavar="SET=PATH",
-        help=f"other rows for a set ({', '.join(ROW_SETS)}); only these sets run unless more are named",
+        help=f"other rows for a set ({', '.join((*ROW_SETS, *KERNEL_SETS.files()))}); only these sets run "
+        "unless more are named",
     )  # fmt: skip
     parser.add_argument(
         "--history", metavar="FILE",
@@ -46,6 +54,10 @@ def add_commands(commands: Any) -> None:
     parser.add_argument(
         "--leave-one-source-out", action="store_true",
         help="use no row of a set's source for the numbers that predict it",
+    )  # fmt: skip
+    parser.add_argument(
+        "--calibrated", action="store_true",
+        help="errors of the other rows once one or three rows of their model were one's own runs",
     )  # fmt: skip
     parser.add_argument("--processes", type=int, metavar="N", help="at most so many; default one per core")
     add_json(parser)
@@ -65,17 +77,36 @@ def run_score(options: argparse.Namespace) -> int:
 
 
 def _score(options: argparse.Namespace, names: list[str], given: dict[str, Path]) -> int:
+    of_kernels = KERNEL_SETS.names()
+    for name in names:
+        if name not in (*of_kernels, *SETS.names()):
+            raise InputError(
+                f"unknown set of measurements {name!r}", key="SET", found=name,
+                allowed=", ".join((*SETS.names(), *of_kernels)),
+            )  # fmt: skip
+    kernels = score_kernels(kernel_paths([name for name in names if name in of_kernels], given))
+    names = [name for name in names if name not in of_kernels]
+    if options.plot and not (names or options.history):
+        raise InputError(
+            "a plot is of training runs", key="--plot", found=", ".join(found.name for found in kernels),
+            allowed="a set of training runs, or --each for rows of kernels",
+        )  # fmt: skip
     paths = paths_of(names, given)
     without = _held_out(options, paths)
     values = {name: item.values for name, item in without.items()}
+    if options.calibrated:
+        return run_calibrated(options, names, given, values if options.leave_one_source_out else None)
     bundled = _bundled(options, paths)
     scores = score(paths, processes=options.processes, values=values)
     scores += [score_runs(Path(options.history))] if options.history else []
-    _write(options, scores, bundled)
-    failed = [scored for scored in scores if not scored.outcomes]
+    _write(options, scores, bundled, kernels)
+    failed = [scored for scored in scores if not scored.outcomes] + [
+        item for item in kernels if not item.rows
+    ]
     error = no_valid_row(failed[0]) if failed else None
     if options.json:
         body: dict[str, Any] = {"sets": {scored.name: as_json(scored) for scored in scores}}
+        body["sets"] |= {scored.name: kernel_json(scored) for scored in kernels}
         if options.leave_one_source_out:
             body = {"leave_one_source_out": True, **body}
             for name, item in without.items():
@@ -83,6 +114,7 @@ def _score(options: argparse.Namespace, names: list[str], given: dict[str, Path]
         emit_json("score", {**body, "error": error.as_dict()} if error else body)
     else:
         _print(scores, bundled)
+        _print_kernels(kernels)
         for name, item in without.items():
             say(f"explorer: {name}: numbers fitted on {', '.join(item.fitted_on) or 'no measured rows'}")
         if error:
@@ -105,10 +137,10 @@ def as_json(scored: Scored) -> dict[str, Any]:
     }
 
 
-def no_valid_row(scored: Scored) -> InputError:
+def no_valid_row(scored: Scored | ScoredKernels) -> InputError:
     """Return the error for a set without a valid row, with the reasons of the first ones."""
     some = "; ".join(f"{found.file}:{found.line}: {found.message}" for found in scored.problems[:3])
-    if scored.too_noisy:
+    if isinstance(scored, Scored) and scored.too_noisy:
         some = f"{len(scored.too_noisy)} were too noisy for a verdict{'; ' if some else ''}{some}"
     return InputError(
         f"no valid row for {scored.name}: {some or 'it holds no rows'}",
@@ -123,10 +155,11 @@ def _given(texts: list[str]) -> dict[str, Path]:
             "rows for a set are given twice", key="--rows", found=", ".join(texts), allowed="each set once"
         )
     for name in given:
-        if name not in ROW_SETS:
+        if name not in (*ROW_SETS, *KERNEL_SETS.names()):
             raise InputError(
-                f"no rows can be given for {name!r}", key="--rows", found=name, allowed=", ".join(ROW_SETS)
-            )
+                f"no rows can be given for {name!r}", key="--rows", found=name,
+                allowed=", ".join((*ROW_SETS, *KERNEL_SETS.names())),
+            )  # fmt: skip
     return given
 
 
@@ -149,11 +182,18 @@ def _bundled(options: argparse.Namespace, paths: Mapping[str, Path]) -> list[Sco
     return score(paths, processes=options.processes)
 
 
-def _write(options: argparse.Namespace, scores: Sequence[Scored], bundled: Sequence[Scored] | None) -> None:
+def _write(
+    options: argparse.Namespace,
+    scores: Sequence[Scored],
+    bundled: Sequence[Scored] | None,
+    kernels: Sequence[ScoredKernels],
+) -> None:
     if options.markdown:
-        _save(options.markdown, _tables(scores, bundled).encode())
+        tables = [_tables(scores, bundled)] if scores else []
+        tables += [kernel_markdown(kernels)] if kernels else []
+        _save(options.markdown, "\n".join(tables).encode())
     if options.each:
-        _save(options.each, each_csv(scores).encode())
+        _save(options.each, each_csv(scores, kernel_each(kernels)).encode())
     if options.plot:
         from explorer.score.plot import scatter
 
@@ -168,13 +208,26 @@ def _save(path: str, data: bytes) -> None:
 def _tables(scores: Sequence[Scored], bundled: Sequence[Scored] | None) -> str:
     if bundled is None:
         return markdown(scores)
-    return f"{BUNDLED}:\n\n{markdown(bundled)}\n{LEFT_OUT}:\n\n{markdown(scores)}"
+    return f"{LEFT_OUT}:\n\n{markdown(scores)}\n{BUNDLED}:\n\n{markdown(bundled)}"
+
+
+def _print_kernels(kernels: Sequence[ScoredKernels]) -> None:
+    for scored in kernels:
+        for problem in scored.problems:
+            say(f"explorer: {scored.name}: {problem.file}:{problem.line}: skipped: {problem.message}")
+    if kernels:
+        print(table([KERNEL_HEADS, *(cells for scored in kernels for cells in kernel_cells(scored))]))
+        print("\n".join(kernel_notes(kernels)))
 
 
 def _print(scores: Sequence[Scored], bundled: Sequence[Scored] | None) -> None:
+    if not scores:
+        return
     for scored in scores:
         for problem in scored.problems:
             say(f"explorer: {scored.name}: {problem.file}:{problem.line}: skipped: {problem.message}")
     if bundled is not None:
-        print(f"{BUNDLED}:\n{table([HEADS, *map(cells, bundled)])}\n\n{LEFT_OUT}:")
+        print(f"{LEFT_OUT}:")
     print(table([HEADS, *map(cells, scores)]))
+    if bundled is not None:
+        print(f"\n{BUNDLED}:\n{table([HEADS, *map(cells, bundled)])}")

@@ -11,12 +11,14 @@ from explorer.base.units import GIB, format_bytes, format_seconds, parse_quantit
 from explorer.cli.inputs import (
     Inputs,
     add_json,
+    add_margin,
     add_model,
     add_trust,
     device_list,
     pairs,
     read_inputs,
     trust_of,
+    under_margin,
 )  # fmt: skip
 from explorer.cli.output import emit_json, say
 from explorer.explain import require_feasible
@@ -74,6 +76,7 @@ def add_commands(commands: Any) -> None:
     parser.add_argument(
         "--memory-limit", metavar="SIZE", default="", help="per device: a number of GiB, or with a unit"
     )
+    add_margin(parser)
     parser.add_argument("--schedule", default="", help="schedule of every candidate; default: the searcher's")
     parser.add_argument(
         "--schedule-option", action="append", default=[], metavar="K=V", help="option of that schedule"
@@ -94,7 +97,7 @@ def run_search(options: argparse.Namespace) -> int:
     inputs = read_inputs(options)
     problem = Problem(
         graph=inputs.graph,
-        cluster=inputs.cluster,
+        cluster=inputs.cluster and under_margin(inputs.cluster, options),
         workload=inputs.workload,
         objective=options.objective,
         devices=device_list(options.devices or ""),

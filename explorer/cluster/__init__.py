@@ -8,13 +8,16 @@ leaving one group (a node's NICs, a PCIe switch) must fit in. Every number has a
 
 from __future__ import annotations
 
-from explorer.cluster.device_kinds import Curve, DeviceKind, Software, Tile
-from explorer.cluster.links import LOCAL, Level, Link, Path
+from explorer.cluster.attention_kernels import AttentionKernel, HeadSpeed
+from explorer.cluster.device_kinds import LIKELY, MARGINS, SURELY, Curve, DeviceKind, Software
+from explorer.cluster.links import LOCAL, Level, Link, Path, Protocol
 from explorer.cluster.nodes import Event, NodeGroup
+from explorer.cluster.product_kernels import ProductKernels, Quantising, Tile
 from explorer.cluster.sources import Source
 from explorer.cluster.topology import Cluster
 
 __all__ = [
-    "LOCAL", "Cluster", "Curve", "DeviceKind", "Event", "Level", "Link", "NodeGroup", "Path", "Software",
-    "Source", "Tile",
+    "LIKELY", "LOCAL", "MARGINS", "SURELY", "AttentionKernel", "Cluster", "Curve", "DeviceKind", "Event",
+    "HeadSpeed", "Level", "Link", "NodeGroup", "Path", "ProductKernels", "Protocol", "Quantising",
+    "Software", "Source", "Tile",
 ]  # fmt: skip

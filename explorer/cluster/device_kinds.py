@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from explorer.base.errors import InputError
+from explorer.cluster.attention_kernels import AttentionKernel
+from explorer.cluster.product_kernels import ProductKernels, Tile
 from explorer.cluster.sources import Source
+
+LIKELY, SURELY = "likely", "surely"
+MARGINS = (LIKELY, SURELY)
+"""Plans that a device takes: those that may fit as well, or only those that fit for sure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,27 +41,6 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tile:
-    """One tiling of a matrix product: each compute unit makes tiles of rows x columns of the result."""
-
-    rows: int
-    """Rows of the result that a unit makes at once."""
-    columns: int
-    """Columns of the result that a unit makes at once."""
-    fraction: float
-    """Share of its peak that a unit reaches on a deep product, 0 < fraction <= 1."""
-
-    def __post_init__(self) -> None:
-        if self.rows < 1 or self.columns < 1 or not 0 < self.fraction <= 1:
-            raise InputError(
-                f"a tile of {self.rows} x {self.columns} at {self.fraction} of peak",
-                key="tiles",
-                found=(self.rows, self.columns, self.fraction),
-                allowed="sizes of 1 or more, a fraction in (0, 1]",
-            )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Software:
     """What a framework costs on one device kind besides the work of its kernels.
 
@@ -71,6 +56,12 @@ class Software:
     cached_fraction: float = 0.0
     """Share of activations and buffers that the allocator keeps beyond the tensors at the peak: freed blocks
     that nothing fits in. It gives them back before it fails."""
+    cast_bytes: float = 5.0
+    """Bytes moved for each element that is cast to fp8 for a product: its largest magnitude is found (2), it
+    is read again (2) and written (1); less if the cast itself finds the magnitude for the next step."""
+    memory_band: float = 0.0
+    """Relative half-width of the 80 % band of predicted bytes of tensors: what kernels keep, and what the
+    allocator cannot use. 0: taken as exact."""
     sources: tuple[Source, ...] = ()
     """Where the numbers come from."""
 
@@ -87,29 +78,56 @@ class DeviceKind:
     """Peak bandwidth of that memory."""
     peak_flops_per_s: tuple[tuple[str, float], ...]
     """Dense peak by precision: (("bf16", 312e12), ("fp32", 19.5e12))."""
+    maker: str = ""
+    """Company that makes it: `NVIDIA`; empty if unknown."""
+    generation: str = ""
+    """Its maker's name of the architecture: `Ampere`; empty if unknown."""
     efficiency: tuple[tuple[str, Curve], ...] = ()
     """By operation class (`matmul`, `attention`, `conv`, `memory`, `update`): fraction of peak over FLOPs, or
     over bytes."""
     compute_units: int = 0
     """Streaming multiprocessors (cores) among which a matrix product's tiles are dealt; 0 if unknown."""
     tiles: tuple[Tile, ...] = ()
-    """Tilings that its matrix library chooses from; () prices products by the `matmul` curve alone."""
+    """Tilings that its matrix library chooses from in every precision; () prices products by their
+    `product_kernels`, else by the `matmul` curve alone."""
     tile_depth: float = 0.0
     """Cost of a tile's start and end, in steps along the contracted dimension."""
+    product_kernels: tuple[tuple[str, ProductKernels], ...] = ()
+    """By precision, what matrix products reach, in place of `tiles`, `tile_depth` and the curve `sustained`;
+    precisions that are not listed take those of the first."""
     unaligned_fraction: float = 1.0
     """Share of a product's speed left if a size does not fill 16 bytes (a vocabulary of 50,257)."""
+    attention_kernels: tuple[AttentionKernel, ...] = ()
+    """Kernels of fused attention that it has, the usual one first; () prices it by the `attention` curve."""
+    settled_fraction: float = 1.0
+    """Share of the speed of `product_kernels` that stays where products follow each other for long, as in
+    training: a power limit lowers the clocks that a single product on an idle device has."""
+    fp8_gradient_fraction: float = 1.0
+    """Speed of fp8 products of the backward over those of the forward: below 1 where the tensor cores keep
+    few bits of a sum, so that software has the gradients summed outside of them."""
     launch_overhead_s: float = 0.0
     """Seconds every kernel takes on the device besides its work: start and drain."""
     exposed_memory: float = 0.0
     """Share of the shorter of compute and memory that an operator takes besides the longer: 0 where threads
     wait in turn for both, 1 where a core fetches first and computes then."""
+    busy_slowdown: float = 0.0
+    """How much longer kernels take in a training step than repeated alone on an idle device: clocks fall
+    under a power limit, and all devices of a node draw on it. 0.05 is 5 %."""
+    model_seconds: tuple[tuple[str, float], ...] = ()
+    """(model as `explorer.costs.model_key` names it, seconds of its kernels over what all other numbers say):
+    shapes that libraries do worse or better than others, as measured steps of it tell. 1.05 is 5 % longer."""
     overlap_slowdown: float = 0.0
     """How much longer compute takes while the device communicates: 0.05 is 5 %."""
+    device_spread: float = 0.0
+    """Relative spread of speed among devices of this kind (a standard deviation): those that meet wait for
+    the slowest (`explorer.costs.stragglers`)."""
     lockstep_wait: float = 0.0
-    """How much longer than one device the slowest of a lane takes between two collectives: clocks under a
-    power limit wander apart, and all wait for the last."""
+    """How much longer than one device the slowest of a lane takes besides, however many they are; profiles
+    from before `device_spread` state it."""
     reserved_bytes: float = 0.0
     """Memory a process loses before its first tensor (context, communication buffers)."""
+    memory_margin: str = LIKELY
+    """Whether plans that may fit are taken (`likely`), or only those that fit for sure (`surely`)."""
     host_bandwidth_bytes_per_s: float = 0.0
     """To and from host memory, each way; 0 if unknown."""
     compute_lanes: int = 1
@@ -138,6 +156,30 @@ class DeviceKind:
                 key="peak_flops_per_s",
                 found=self.peak_flops_per_s,
             )
+
+        if self.memory_margin not in MARGINS:
+            raise InputError(
+                f"unknown memory margin {self.memory_margin!r}",
+                key="memory_margin",
+                found=self.memory_margin,
+                allowed=" or ".join(MARGINS),
+            )
+
+    def running(self, model: str) -> DeviceKind:
+        """Return the kind as it runs a model: what its kernels take longer is part of `busy_slowdown`."""
+        own = dict(self.model_seconds).get(model, 1.0)
+        return replace(self, busy_slowdown=(1 + self.busy_slowdown) * own - 1) if own != 1 else self
+
+    @property
+    def makes_tiles(self) -> bool:
+        """Whether products of known sizes are priced by tiles rather than by a curve over FLOPs."""
+        return bool((self.tiles or self.product_kernels) and self.compute_units)
+
+    def kernels_of(self, precision: str) -> ProductKernels | None:
+        """Return the kernels of matrix products of a precision; None if `tiles` or a curve stand for them."""
+        if not self.product_kernels:
+            return None
+        return dict(self.product_kernels).get(precision) or self.product_kernels[0][1]
 
     def peak(self, precision: str) -> float:
         """Return the peak FLOP/s at `precision`; if it is not listed, at the next wider one listed.

@@ -10,13 +10,57 @@ from explorer.cluster.sources import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol:
+    """One way in which a collective library moves data over a level, in steps that slices pass one by one.
+
+    A collective over h steps and S bytes, of which the slowest link is occupied S beta, takes overhead_s + h
+    step_s + S beta + 2 sqrt(slice_s h S beta): a slice more fills the steps sooner and has to be started too,
+    and the best number of slices balances the two. NCCL, for one, has a protocol for small messages (stored
+    with flags, so that nobody waits for a whole slice) beside one for large ones, and reduces in the switch.
+    """
+
+    name: str
+    """simple, low_latency, in_switch, ...: levels of one collective use protocols of one name."""
+    overhead_s: float = 0.0
+    """Seconds of every collective beside the level's `collective_overhead_s`."""
+    step_s: float = 0.0
+    """Seconds until the first byte is a step further."""
+    slice_s: float = 0.0
+    """Seconds to start one slice of a step."""
+    shares: tuple[tuple[str, float], ...] = ()
+    """Operation -> share of the level's bandwidth for that operation; others are not done so. () for all of
+    all operations."""
+    own_copy: tuple[tuple[str, float], ...] = ()
+    """Operation -> seconds of a byte that a device copies to its own part of the result, over those of one
+    that it sends."""
+    in_switch: bool = False
+    """Whether the switch adds up: a device sends S, and S / n of sums, in two steps (all-reduce alone)."""
+
+    def __post_init__(self) -> None:
+        allowed = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all")
+        stated = [(key, *pair) for key in ("shares", "own_copy") for pair in getattr(self, key)]
+        for key, operation, share in stated:
+            if operation not in allowed or not 0 <= share <= 1 or (key == "shares" and not share):
+                raise InputError(
+                    f"protocol {self.name!r} has {operation}: {share}",
+                    key=key,
+                    found=share,
+                    allowed=f"a fraction, 0 to 1, for {', '.join(allowed)}",
+                )
+        if min(self.overhead_s, self.step_s, self.slice_s) < 0:
+            raise InputError(f"protocol {self.name!r} takes less than no time", key="step_s", allowed=">= 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
     """One level of interconnect: full connectivity among the devices of each group."""
 
     name: str
     """nvlink, pcie, ib, ethernet, ..."""
     kind: str
-    """nvlink, nvswitch, pcie, infiniband, ethernet, internet or shared_memory: what colours and words use."""
+    """nvlink, nvswitch, fabric (between chips of other makers), pcie, infiniband, ethernet, internet or
+    shared_memory: what colours and words use.
+    """
     scope: str | int
     """`node`: the devices of one node; `all`: every device; a number: blocks of so many devices."""
     latency_s: float
@@ -31,8 +75,21 @@ class Level:
     """Fraction of these bandwidths that collectives reach; transfers between two devices reach all of it."""
     operation_efficiency: tuple[tuple[str, float], ...] = ()
     """That fraction by operation (`all_gather`, `all_to_all`, ...), where it is known separately."""
+    crossing_slowdown: float = 0.0
+    """Relative: by how much longer bytes take over this level for each doubling of the nodes (units), where
+    rings leave a node by another adapter than they came in by.
+
+    So do those of groups that hold several of a node's devices but not all: neighbours share an adapter or
+    the switch before it, and only one of them is in the group. Such packets cross the spine of the network,
+    where static routes collide, the more the more nodes there are (Hoefler, Schneider, Lumsdaine, Multistage
+    Switches are not Crossbars, 2008). 0 where data passes over NVLink to the adapter it came in by (PXN, NCCL
+    2.12 and later).
+    """
     collective_overhead_s: float = 0.0
     """Seconds of every collective besides its messages: launch, and waiting for the last to arrive."""
+    protocols: tuple[Protocol, ...] = ()
+    """Ways to move the data of an all-reduce, reduce-scatter, all-gather or all-to-all, of which the fastest
+    counts; () if only a message's start-up `latency_s` is known."""
     sources: tuple[Source, ...] = ()
     """Where the numbers come from."""
 
@@ -44,12 +101,27 @@ class Level:
                 found=self.bandwidth_bytes_per_s,
                 allowed="> 0",
             )
+        if self.crossing_slowdown < 0:
+            raise InputError(
+                f"level {self.name!r} is faster the more rings cross",
+                key="crossing_slowdown",
+                found=self.crossing_slowdown,
+                allowed=">= 0",
+            )
         if not (self.scope in ("node", "all") or (isinstance(self.scope, int) and self.scope > 1)):
             raise InputError(
                 f"level {self.name!r} has scope {self.scope!r}",
                 key="scope",
                 found=self.scope,
                 allowed="node, all or a number of devices above 1",
+            )
+        names = [protocol.name for protocol in self.protocols]
+        if len(set(names)) < len(names):
+            raise InputError(
+                f"level {self.name!r} has two protocols of one name",
+                key="protocols",
+                found=", ".join(names),
+                allowed="each name once",
             )
 
     def efficiency_of(self, operation: str) -> float:

@@ -12,6 +12,7 @@ import numpy as np
 
 from explorer.base.caching import Owner
 from explorer.base.errors import InputError
+from explorer.cluster.calibration import UNCALIBRATED, Calibration
 from explorer.cluster.device_kinds import DeviceKind
 from explorer.cluster.links import LOCAL, Level, Link, Path
 from explorer.cluster.nodes import Event, NodeGroup
@@ -46,6 +47,8 @@ class Cluster(Owner):
     """One line for people."""
     sources: tuple[Source, ...] = ()
     """Where the numbers of `nodes`, `links`, `shared` and `events` come from."""
+    calibration: Calibration = UNCALIBRATED
+    """Joint errors of the numbers that measured steps corrected."""
     _memo: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:

@@ -17,6 +17,8 @@ largest of the levels it crosses, and reaches `operation_efficiency` of a level'
 known, else `collective_efficiency`. So small messages are bound by the overhead and the start-ups of the
 steps: `auto` takes a tree for them, and a ring or the hierarchy for large ones.
 
+Levels with `protocols` price steps and slices by protocol (`algorithm_lines`); the fastest counts.
+
 With unlike links, start-ups add up along the way of the message and the slowest tier gives B. A node with
 several devices of the group runs as many rings as it has devices there, each over an adapter of its own,
 until its uplink is full. Thakur, Rabenseifner, Gropp: Optimization of Collective Communication Operations
@@ -27,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,22 +37,10 @@ from numpy.typing import NDArray
 from explorer.base.caching import remembered
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster, Level, Path
+from explorer.costs.algorithm_lines import ALGORITHMS, CollectiveLines, algorithm_lines
 from explorer.costs.explicit_links import spread_s_per_byte
 from explorer.costs.group_tiers import Span, level_groups, span_of
 
-ALGORITHMS: dict[str, tuple[str, ...]] = {
-    "all_reduce": ("ring", "tree", "hierarchical", "halving"),
-    "reduce_scatter": ("ring", "hierarchical", "halving"),
-    "all_gather": ("ring", "hierarchical", "halving"),
-    "broadcast": ("ring", "tree"),
-    "reduce": ("ring", "tree"),
-    "all_to_all": ("direct",),
-    "parameter_server": ("direct",),
-}
-"""Algorithms by operation; `auto` is the cheapest except `halving`, which NCCL and gloo lack."""
-
-CollectiveLines: TypeAlias = tuple[tuple[float, float], ...]
-"""(seconds, seconds per byte) of the algorithms of a collective, of which the fastest is taken."""
 _LINES = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all")
 
 
@@ -120,7 +110,7 @@ def collective_seconds(
 def collective_lines(
     cluster: Cluster, op: str, devices: tuple[int, ...], *, concurrent: int = 1
 ) -> CollectiveLines:
-    """Return (seconds, seconds per byte) of a collective's algorithms: it takes the lowest of these lines.
+    """Return the lines of a collective's algorithms and protocols: it takes the lowest of them.
 
     So a planner looks a group up once, and prices many sizes by `lowest_line`.
 
@@ -137,18 +127,20 @@ def collective_lines(
         raise InputError(f"{op} is not made of lines", key="op", found=op, allowed=", ".join(_LINES))
     span = span_of(cluster, devices)
     if span.size == 1:
-        return ((0.0, 0.0),)
+        return ((0.0, 0.0, 0.0),)
     return _known_lines(span, op, "auto", concurrent)
 
 
 def lowest_line(lines: CollectiveLines, bytes_count: float) -> float:
-    """Return the seconds of the cheapest of (seconds, seconds per byte) for a size, or an array for many.
+    """Return the seconds of the cheapest line for a size, or an array for many.
 
-    >>> lowest_line(((1.0, 2.0), (3.0, 1.0)), 4.0)
+    >>> lowest_line(((1.0, 2.0, 0.0), (3.0, 1.0, 0.0), (0.0, 0.0, 9.0)), 4.0)
     7.0
     """
-    found = [alpha + beta * bytes_count for alpha, beta in lines]
-    return min(found, default=math.inf) if np.isscalar(bytes_count) else np.min(found, axis=0)
+    scalar = np.isscalar(bytes_count)
+    root = math.sqrt(bytes_count) if scalar else np.sqrt(bytes_count)
+    found = [alpha + beta * bytes_count + gamma * root for alpha, beta, gamma in lines]
+    return min(found, default=math.inf) if scalar else np.min(found, axis=0)
 
 
 def collective_wire_bytes(op: str, n: int, bytes_count: float) -> float:
@@ -173,60 +165,8 @@ def _known_lines(span: Span, op: str, algorithm: str, concurrent: int) -> Collec
     key = (op, algorithm, concurrent)
     lines = span.lines.get(key)
     if lines is None:
-        lines = span.lines[key] = _lines(span, op, algorithm, concurrent)
+        lines = span.lines[key] = algorithm_lines(span, op, algorithm, concurrent)
     return lines
-
-
-def _lines(span: Span, op: str, algorithm: str, concurrent: int) -> CollectiveLines:
-    """Return (seconds, seconds per byte) of the algorithms asked for, without the chain, which is no line."""
-    if algorithm != "auto":
-        names = [algorithm]
-    elif span.even and len(span.tiers) > 1:
-        names = [name for name in ALGORITHMS[op] if name != "halving"]
-    else:
-        names = [name for name in ALGORITHMS[op] if name not in ("halving", "hierarchical")]
-    overhead = span.overhead_s
-    if op in ("broadcast", "reduce"):
-        line = (overhead + span.tree_latency_s, 1 / span.rate(concurrent, op))
-        return (line,) if "tree" in names else ()
-    passes = 2 if op == "all_reduce" else 1
-    lines = [_line(span, op, name, concurrent) for name in names]
-    return tuple((overhead + passes * alpha, passes * beta) for alpha, beta in lines)
-
-
-def _line(span: Span, op: str, algorithm: str, concurrent: int) -> tuple[float, float]:
-    """Return (seconds, seconds per byte) of one pass, such as a reduce-scatter or half an all-reduce."""
-    if algorithm == "direct":
-        return _all_to_all(span, concurrent)
-    if algorithm == "hierarchical":
-        return _hierarchical(span, op, concurrent)
-    rate = span.rate(concurrent, op)
-    if algorithm == "tree":
-        return span.tree_latency_s, 1 / rate
-    latency = span.tree_latency_s if algorithm == "halving" else span.ring_latency_s
-    return latency, (span.size - 1) / span.size / rate
-
-
-def _hierarchical(span: Span, op: str, concurrent: int) -> tuple[float, float]:
-    """Time one pass of the hierarchy: tier after tier, a ring over k units with what the inner tiers left.
-
-    All m devices of a unit pass on S/m each at once, so the unit sends (k-1)/k S altogether.
-
-    Raises:
-        InputError: the units are uneven.
-    """
-    if not span.even:
-        raise InputError(
-            "hierarchical needs equally many devices in every node",
-            key="algorithm",
-            found="hierarchical",
-            allowed="another algorithm, or auto",
-        )
-    alpha = beta = 0.0
-    for tier in span.tiers:
-        alpha += (tier.units - 1) * tier.latency_s
-        beta += (tier.units - 1) / tier.units / tier.rate(concurrent, op)
-    return alpha, beta
 
 
 def _chain(span: Span, op: str, size: float, concurrent: int) -> float:
@@ -238,18 +178,6 @@ def _chain(span: Span, op: str, size: float, concurrent: int) -> float:
     pieces = max(1.0, math.sqrt((hops - 1) * size / (bandwidth * slowest)))
     start = span.ring_latency_s + (pieces - 1) * slowest
     return start + (hops + pieces - 1) / pieces * size / bandwidth
-
-
-def _all_to_all(span: Span, concurrent: int) -> tuple[float, float]:
-    """Time an exchange of S/n for every pair of devices; tiers work at once, start-ups follow one another."""
-    alpha = beta = 0.0
-    for tier in span.tiers:
-        alpha += max(port.peers for port in tier.ports) * tier.latency_s
-        for port in tier.ports:
-            share = port.members * port.peers / span.size
-            rate = port.rate(concurrent, exchange=True) * tier.speed_of("all_to_all")
-            beta = max(beta, share / rate)
-    return alpha, beta
 
 
 def _parameter_server(

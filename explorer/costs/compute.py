@@ -2,13 +2,15 @@
 
 Physics of one layer in one direction on one device, for the work of one call (a *trip*):
 
-    device = max(compute, memory) + exposed x min(compute, memory) + kernels x launch overhead
+    device = (1 + busy) x (max(compute, memory) + exposed x min(compute, memory) + kernels x launch)
 
 where memory = moved / (bandwidth x efficiency(moved)), moved = activation elements x their bytes + the
 parameters once (Williams, Waterman, Patterson: Roofline, 2009), and `exposed` is the device kind's, 0 on
-accelerators. `compute` of a matrix product whose sizes are known follows from tiles and waves
-(`explorer.costs.products`), of everything else from FLOPs by the device kind's efficiency curve of its
-class; if a curve rises so steeply that more work would take less time, the time of the smaller work is kept.
+accelerators; `busy` is how much longer kernels take in training than alone on an idle device. `compute` of a
+matrix product whose sizes are known follows from tiles and waves (`explorer.costs.products`), that of a fused
+attention from its kernel's blocks and tiles (`explorer.costs.attention`), of everything else from FLOPs by
+the device kind's efficiency curve of its class; if a curve rises so steeply that more work would take less
+time, the time of the smaller work is kept.
 
 The host issues kernels ahead of the device, so a block takes the longer of the two sums:
 
@@ -28,12 +30,16 @@ from numpy.typing import NDArray
 
 from explorer.base.caching import MEBIBYTE, remembered
 from explorer.base.errors import InputError
-from explorer.base.units import dtype_bytes
+from explorer.base.units import dtype_bytes, scalar_bytes, tensor_type
 from explorer.cluster import DeviceKind
+from explorer.costs.attention import attention_seconds, ring_seconds
+from explorer.costs.clocks import clocked
 from explorer.costs.efficiency import curve_of, effective_size
 from explorer.costs.graph_work import NAMES, IntArray, WorkTable, work_table
 from explorer.costs.measured import Array, MeasuredRows, measured_rows
 from explorer.costs.memory_arrays import graph_arrays
+from explorer.costs.model_key import model_key
+from explorer.costs.narrow_products import cast_seconds, local_sizes, speed_up, whole
 from explorer.costs.products import product_seconds
 from explorer.graph import LayerGraph
 
@@ -133,7 +139,8 @@ def device_costs(
         `settled` makes blocks of them.
     """
     table, inverse = graph.memo("costs.table", lambda: work_table(graph))
-    return _physics(table.taken(inverse[layers]), kind, samples, precision, work, split)
+    own = clocked(graph, kind.running(model_key(graph)), precision)
+    return _physics(table.taken(inverse[layers]), own, samples, precision, work, split)
 
 
 def settled(
@@ -196,17 +203,18 @@ def _layer_costs(
 ) -> LayerCosts:
     _check(graph, samples, work, split)
     table, inverse = graph.memo("costs.table", lambda: work_table(graph))
+    running = clocked(graph, kind.running(model_key(graph)), precision)
     if work is None:
-        times, host = (found[:, inverse] for found in _physics(table, kind, samples, precision, 1.0, None))
+        times, host = (found[:, inverse] for found in _physics(table, running, samples, precision, 1.0, None))
     elif alike is not None and split is not None:
         pairs = inverse * (int(alike.max(initial=0)) + 1) + alike
         _, example, back = np.unique(pairs, return_index=True, return_inverse=True)
         own = table.taken(inverse[example])
-        found = _physics(own, kind, samples, precision, work[example], split[:, example])
+        found = _physics(own, running, samples, precision, work[example], split[:, example])
         times, host = (item[:, back] for item in found)
     else:
         every = graph.memo("costs.every", lambda: table.taken(inverse))
-        times, host = _physics(every, kind, samples, precision, work, split)
+        times, host = _physics(every, running, samples, precision, work, split)
     every_layer = graph.memo("costs.positions", lambda: np.arange(len(graph.layers)))
     share = np.ones(len(every_layer)) if work is None else work
     return settled(graph, kind, times, host, every_layer, samples=samples, work=share, degree=degree)
@@ -271,7 +279,7 @@ def _physics(
     split: Array | None,
 ) -> tuple[Array, Array]:
     """Return device seconds, and the host's seconds to issue the kernels; both of shape (3, layers)."""
-    wide = dtype_bytes(precision)
+    wide, own = scalar_bytes(precision), tensor_type(precision)
     flops = table.flops * (samples * work)
     moved = table.moved_elements * (samples * work * wide)
     moved += (table.parameter_elements * wide + table.parameter_bytes) * work
@@ -279,15 +287,21 @@ def _physics(
     seconds = np.empty_like(flops)
     for name, columns in zip(NAMES, table.classes, strict=True):
         if len(columns):
-            seconds[:, columns] = _compute(kind, name, precision, flops[:, columns])
-    if kind.tiles and kind.compute_units:
-        _set_products(seconds, table, kind, samples, precision, work, split)
+            seconds[:, columns] = _compute(kind, name, own, flops[:, columns])
+    if kind.makes_tiles:
+        _set_products(seconds, table, kind, samples, own, work, split)
+    speed_up(seconds, table, kind, samples, precision, work, split)
     exposed = kind.exposed_memory * np.minimum(seconds, memory) if kind.exposed_memory else 0.0
     np.maximum(seconds, memory, out=seconds)
     seconds += exposed
+    if kind.attention_kernels and kind.compute_units:
+        _set_attention(seconds, table, kind, samples, own, work, split)
     summed = table.summed_elements * (work * wide)
     seconds += effective_size(curve_of(kind, "memory"), summed) / kind.memory_bandwidth_bytes_per_s
+    seconds += cast_seconds(table, kind, samples, precision, work, split)
     seconds += kind.launch_overhead_s * table.kernels
+    if kind.busy_slowdown:
+        seconds *= 1.0 + kind.busy_slowdown
     host = kind.software.host_issue_s * table.kernels
     idle = ~table.active | (samples * work <= 0)
     return (
@@ -321,12 +335,7 @@ def _set_products(
     columns = np.flatnonzero(known & (table.sizes[0] > 0))
     if not len(columns):
         return
-    batch, rows, wide, deep = table.sizes[:, columns]
-    share = np.broadcast_to(np.asarray(work, dtype=float), known.shape)[columns]
-    shares = np.ones((3, len(columns))) if split is None else split[:, columns]
-    batch, wide, deep = (_whole(size * part) for size, part in zip((batch, wide, deep), shares, strict=True))
-    samples = np.broadcast_to(np.asarray(samples, dtype=float), known.shape)[columns]
-    rows = _whole(rows * samples * share / shares.prod(axis=0))
+    batch, rows, wide, deep = local_sizes(table, columns, samples, work, split)
     forward = product_seconds(kind, precision, batch, rows, wide, deep)
     back = product_seconds(kind, precision, batch, rows, deep, wide)
     steps = table.trips[0, columns] / table.trips[2, columns]
@@ -337,10 +346,45 @@ def _set_products(
         seconds[d, columns] = count[d, :, 0] * back + count[d, :, 1] * summed
 
 
-def _whole(sizes: Array) -> Array:
-    """Round sizes that are whole numbers but for rounding errors: one row more may be a tile more."""
-    nearest = np.rint(sizes)
-    return np.where(np.abs(sizes - nearest) <= 1e-9 * nearest, nearest, sizes)
+def _set_attention(
+    seconds: Array,
+    table: WorkTable,
+    kind: DeviceKind,
+    samples: float | Array,
+    precision: str,
+    work: Array | float,
+    split: Array | None,
+) -> None:
+    """Replace the seconds of fused attentions of known sizes by those of the device kind's usual kernel.
+
+    What a device has besides its share of the heads is a share of the queries, over all keys, which a ring
+    brings in blocks.
+    """
+    every = table.classes[NAMES.index("attention")]
+    columns = every[table.sizes[0, every] > 0]
+    if not len(columns):
+        return
+    kernel = kind.attention_kernels[0]
+    heads, queries, head, keys = table.sizes[:, columns]
+    shape = table.trips.shape[1:]
+    samples, work = (np.broadcast_to(np.asarray(x, dtype=float), shape)[columns] for x in (samples, work))
+    shares = np.ones((3, len(columns))) if split is None else split[:, columns]
+    share, passes = shares[0], 1.0 / shares[2]
+    moved = table.moved_elements[:2, columns] * (samples * work * scalar_bytes(precision))
+    batch, rows = samples * whole(heads * share), whole(queries * work / share)
+    rings = bool((passes > 1).any())
+    for way in (0, 1):
+        given = (kernel, kind, precision, batch, rows, keys, head)
+        causal, backward = table.causal[columns], way == 1
+        found = attention_seconds(*given, causal=causal, moved=moved[way], backward=backward)
+        if rings:
+            found = np.where(
+                passes > 1,
+                ring_seconds(*given, passes, causal=causal, moved=moved[way], backward=backward),
+                found,
+            )
+        # the kernel's own start is in place of one launch
+        seconds[way, columns] = found - kind.launch_overhead_s
 
 
 def _peak(kind: DeviceKind, name: str, precision: str) -> float:

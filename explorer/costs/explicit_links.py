@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,8 @@ class Port:
     """Bytes/s that one device sends when it has something for every peer."""
     uplink_bytes_per_s: float = math.inf
     """Bytes/s that the unit can send, shared with other groups; inf if unlimited."""
+    slowdown: float = 1.0
+    """Factor by which a ring's bytes take longer since it leaves the unit elsewhere than it came in."""
 
     def rate(self, concurrent: int = 1, *, exchange: bool = False) -> float:
         """Return the bytes/s that one unit sends for this group while `concurrent` groups like it run.
@@ -37,10 +40,38 @@ class Port:
         No more groups can share an uplink than its unit has devices.
         """
         each = self.exchange_bytes_per_s if exchange else self.device_bytes_per_s
+        slowdown = 1.0 if exchange else self.slowdown
         if self.uplink_bytes_per_s == math.inf:
-            return self.members * each
+            return self.members * each / slowdown
         groups = max(1, min(concurrent, self.size // self.members))
-        return min(self.members * each, self.uplink_bytes_per_s / groups)
+        return min(self.members * each, self.uplink_bytes_per_s / groups) / slowdown
+
+
+class Pace(NamedTuple):
+    """What one protocol makes of a level: how steps start, and what of the bandwidth is reached."""
+
+    name: str = ""
+    """The protocol's; empty where a level has none."""
+    step_s: float = 0.0
+    """Seconds until the first byte is a step further."""
+    overhead_s: float = 0.0
+    """Seconds of every collective besides."""
+    slice_s: float = 0.0
+    """Seconds to start one slice of a step."""
+    shares: tuple[tuple[str, float], ...] = ()
+    """As `Protocol.shares`."""
+    own_copy: tuple[tuple[str, float], ...] = ()
+    """As `Protocol.own_copy`."""
+    in_switch: bool = False
+    """As `Protocol.in_switch`."""
+
+    def share_of(self, op: str) -> float:
+        """Return the share of the bandwidth that an operation reaches; 0 if it is not done so."""
+        return dict(self.shares).get(op, 0.0) if self.shares else 1.0
+
+    def copy_of(self, op: str) -> float:
+        """Return the seconds of a byte of the own part over those of one that is sent."""
+        return dict(self.own_copy).get(op, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +94,14 @@ class Tier:
     """Seconds of every collective over it besides its messages."""
     speed: tuple[tuple[str, float], ...] = ()
     """Operation -> share of the ports' bandwidth that it reaches."""
+    paces: tuple[Pace, ...] = ()
+    """What its protocols make of it; () if it has none."""
+
+    def pace(self, name: str) -> Pace:
+        """Return what a protocol makes of it: the first, if it has none of that name."""
+        if not self.paces:
+            return Pace(step_s=self.latency_s, overhead_s=self.overhead_s)
+        return next((pace for pace in self.paces if pace.name == name), self.paces[0])
 
     def rate(self, concurrent: int = 1, op: str = "") -> float:
         """Return the bytes/s that every unit can send at once in a ring of an operation."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,9 @@ KERNELS: dict[str, tuple[int, int, int]] = {
 A linear layer of a parallel transformer is a product, views, copies, a bias and the nodes of its graph, so
 about five stand for it; convolutions and pointwise functions are single calls of a library.
 """
+
+NARROW_KINDS = ("linear", "experts")
+"""Kinds of layers whose products are in fp8 under that precision, if they are inside of a block."""
 
 HALF = 0.5  # half of a causal mask is hidden
 BACKWARD_PRODUCTS = 1.25
@@ -64,6 +68,11 @@ class WorkTable:
     and with them as depth."""
     sizes: Array
     """Shape (4, layers): batch, rows, columns, depth of the products of one sample; 0 where unknown."""
+    shared_by: Array
+    """Shape (layers,): products that may be in fp8 and share what they read, this one included; 0 for what is
+    no such product (`explorer.costs.narrow_products`)."""
+    causal: npt.NDArray[np.bool_]
+    """Whether a fused attention skips what its mask hides."""
     trips: Array
     """Calls per sample. The weight gradient of a recurrent cell is one product over all steps, and over all
     samples (as in cuDNN): one call with the work of all."""
@@ -86,6 +95,8 @@ class WorkTable:
             kernels=self.kernels[:, columns],
             products=self.products[:, columns],
             sizes=self.sizes[:, columns],
+            shared_by=self.shared_by[columns],
+            causal=self.causal[columns],
             trips=self.trips[:, columns],
             active=self.active[:, columns],
             classes=tuple(np.flatnonzero(of_class[columns] == number) for number in range(len(NAMES))),
@@ -120,6 +131,8 @@ def _table(stacked: Array, of_class: IntArray) -> WorkTable:
         kernels=stacked[4],
         products=np.stack([stacked[5], stacked[6]], axis=-1),
         sizes=np.stack([stacked[7, 0], stacked[7, 1], stacked[7, 2], stacked[8, 0]]),
+        causal=stacked[8, 1] > 0,
+        shared_by=stacked[8, 2],
         trips=stacked[9],
         active=(stacked[0] > 0) | (stacked[1] > 0),
         classes=tuple(np.flatnonzero(of_class == number) for number in range(len(NAMES))),
@@ -138,6 +151,8 @@ def _column(graph: LayerGraph, layer: Layer, product: Contraction | None, *, tra
     column = np.zeros((11, 3))
     if product is not None:
         column[7], column[8, 0] = product.sizes[:3], product.sizes[3]
+    column[8, 1] = layer.causal
+    column[8, 2] = _shared_by(graph, layer) if product is not None else 0
     summed = layer.trips if layer.kind == "recurrent" else 1
     column[9] = layer.trips, layer.trips, layer.trips / summed
     kernels = KERNELS.get(layer.kind, (1, 1, 1))
@@ -163,6 +178,20 @@ def _column(graph: LayerGraph, layer: Layer, product: Contraction | None, *, tra
             else:
                 column[3, d] += touched * dtype_bytes(parameter.dtype)
     return column
+
+
+def _shared_by(graph: LayerGraph, layer: Layer) -> int:
+    """Return how many products of blocks that have weights read what a layer reads first; 0 if it is none."""
+    readers = graph.memo("costs.narrow readers", lambda: _narrow_readers(graph))
+    return readers.get(layer.reads[0].name, 0) if _may_be_narrow(layer) else 0
+
+
+def _narrow_readers(graph: LayerGraph) -> dict[str, int]:
+    return Counter(layer.reads[0].name for layer in graph.layers if _may_be_narrow(layer))
+
+
+def _may_be_narrow(layer: Layer) -> bool:
+    return layer.kind in NARROW_KINDS and bool(layer.block and layer.reads and layer.parameters)
 
 
 def _done(layer: Layer, direction: int) -> float:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster, Level
-from explorer.costs.explicit_links import Port, Tier, joined_by_links
+from explorer.costs.explicit_links import Pace, Port, Tier, joined_by_links
 
 _MAX_SPANS = 8192  # groups remembered per cluster; a search over a large cluster makes thousands
 _HASHED = 64  # groups up to this size are found by value, larger ones by identity: hashing them takes longer
@@ -33,10 +33,10 @@ class Span:
     """Devices in the group."""
     tiers: tuple[Tier, ...]
     """Tiers that the group needs, innermost first."""
-    lines: dict[object, tuple[tuple[float, float], ...]] = field(
+    lines: dict[object, tuple[tuple[float, float, float], ...]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    """Results of `collectives`: (alpha, beta) per operation, algorithm and sharing."""
+    """Results of `collectives`: lines per operation, algorithm and sharing."""
 
     def rate(self, concurrent: int = 1, op: str = "") -> float:
         """Return the bytes/s of an operation's ring over the group: its slowest tier."""
@@ -56,6 +56,17 @@ class Span:
     def tree_latency_s(self) -> float:
         """Start-up of a message down a balanced binary tree of every tier, in seconds."""
         return sum(math.ceil(math.log2(tier.units)) * tier.latency_s for tier in self.tiers)
+
+    @property
+    def paces(self) -> tuple[tuple[Pace, ...], ...]:
+        """Ways to run a collective, each with what every tier makes of it: tiers use protocols of one name.
+
+        A switch adds up what is below it: no such way serves several tiers.
+        """
+        names = dict.fromkeys(pace.name for tier in self.tiers for pace in tier.paces) or {"": None}
+        found = dict.fromkeys(tuple([tier.pace(name) for tier in self.tiers]) for name in names)
+        alone = len(self.tiers) == 1
+        return tuple(paces for paces in found if alone or not any(pace.in_switch for pace in paces))
 
     @property
     def even(self) -> bool:
@@ -158,15 +169,32 @@ def _joined(
         latency_s=level.latency_s,
         units=int(joined.max()),
         hops=int((joined - 1).sum()),
-        ports=tuple(_port(level, depth, *map(int, shape)) for shape in distinct),
+        ports=tuple(_port(level, depth, int(joined.max()), *map(int, shape)) for shape in distinct),
         even=bool(crossing.all() and len(set(inside.tolist())) == 1 and len(set(joined.tolist())) == 1),
         overhead_s=level.collective_overhead_s,
         speed=tuple((op, share / level.collective_efficiency) for op, share in level.operation_efficiency),
+        paces=cluster.memo(("paces", depth), lambda: _paces(level)),
     )
     return group[units], tier
 
 
-def _port(level: Level, depth: int, members: int, peers: int, size: int) -> Port:
+def _paces(level: Level) -> tuple[Pace, ...]:
+    """Return what the protocols of a level make of it."""
+    return tuple(
+        Pace(
+            name=item.name,
+            step_s=item.step_s,
+            overhead_s=level.collective_overhead_s + item.overhead_s,
+            slice_s=item.slice_s,
+            shares=item.shares,
+            own_copy=item.own_copy,
+            in_switch=item.in_switch,
+        )
+        for item in level.protocols
+    )
+
+
+def _port(level: Level, depth: int, units: int, members: int, peers: int, size: int) -> Port:
     """Return a level's port: links to different peers run at once only if the device has a total."""
     pair, total = level.bandwidth_bytes_per_s, level.device_bytes_per_s
     device = (min(total, peers * pair) if total else pair) * level.collective_efficiency
@@ -178,4 +206,5 @@ def _port(level: Level, depth: int, members: int, peers: int, size: int) -> Port
         device_bytes_per_s=device,
         exchange_bytes_per_s=device,
         uplink_bytes_per_s=uplink * level.collective_efficiency,
+        slowdown=1 + level.crossing_slowdown * math.log2(units) if depth and 1 < members < size else 1.0,
     )

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from explorer.base.units import dtype_bytes
+from explorer.base.units import dtype_bytes, scalar_bytes
 from explorer.cluster import Curve, DeviceKind
+from explorer.costs.attention import attention_peak
+from explorer.costs.clocks import clocked
 from explorer.costs.compute import unwanted_gradients
 from explorer.costs.efficiency import curve_of
 from explorer.costs.graph_work import NAMES, WorkTable, work_table
 from explorer.costs.measured import Array, measured_and_not
+from explorer.costs.model_key import model_key
 from explorer.graph import LayerGraph
 
 
@@ -31,9 +34,10 @@ def least_seconds(graph: LayerGraph, kind: DeviceKind, precision: str) -> Array 
     """
     if measured_and_not(graph, kind.name, 1)[0].any():
         return None
+    kind = clocked(graph, kind, precision)
     table, inverse = graph.memo("costs.table", lambda: work_table(graph))
-    wide = dtype_bytes(precision)
-    flops = _product_flops(table) if kind.tiles and kind.compute_units else table.flops
+    wide = scalar_bytes(precision)
+    flops = _product_flops(table) if kind.makes_tiles else table.flops
     seconds = np.zeros_like(flops)
     for name, columns in zip(NAMES, table.classes, strict=True):
         for way in range(3) if len(columns) else ():
@@ -42,6 +46,7 @@ def least_seconds(graph: LayerGraph, kind: DeviceKind, precision: str) -> Array 
         table.moved_elements * wide / (kind.memory_bandwidth_bytes_per_s * _most(curve_of(kind, "memory")))
     )
     found = np.where(table.active, np.maximum(seconds, moved) * table.trips, 0.0)[:, inverse]
+    found *= 1 + kind.running(model_key(graph)).busy_slowdown
     return np.where(unwanted_gradients(graph), 0.0, found)
 
 
@@ -81,9 +86,14 @@ def _best_speed(kind: DeviceKind, name: str, precision: str, way: int) -> float:
     most = _most(curve_of(kind, name))
     if way and f"{name}_backward" in curves:
         most = _most(curves[f"{name}_backward"])
-    if name == "matmul" and kind.tiles and kind.compute_units:
-        tiles = max(tile.fraction for tile in kind.tiles) * _most(curves.get("sustained"))
-        most = max(most, tiles)
+    if name == "matmul" and kind.makes_tiles:
+        kernels = kind.kernels_of(precision)
+        tiles = max(tile.fraction for tile in (kernels.tiles if kernels else kind.tiles))
+        slower = kind.settled_fraction if kernels else _most(curves.get("sustained"))
+        most = max(most, tiles * slower)
+    if name == "attention" and kind.attention_kernels and kind.compute_units:
+        shares = (item.backward if way else item.forward for item in kind.attention_kernels[0].heads)
+        return max(peak * most, attention_peak(kind, precision) * max(shares))
     return peak * most
 
 

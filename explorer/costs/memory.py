@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from explorer.base.errors import InputError
-from explorer.base.units import dtype_bytes
+from explorer.base.units import scalar_bytes
 from explorer.costs.elementwise import larger
 from explorer.costs.memory_counts import Counts, counts
 from explorer.graph import LayerGraph
@@ -137,11 +137,11 @@ def memory_of(
         InputError: a name is unknown, or a level or count is impossible.
     """
     _check(optimizer=optimizer, zero=zero, replicas=replicas, recompute=recompute)
-    width = dtype_bytes(precision)
+    width = scalar_bytes(precision)
     states = _states(
         found,
         width=width,
-        gradient_width=dtype_bytes(gradient_precision or precision),
+        gradient_width=scalar_bytes(gradient_precision or precision),
         optimizer=optimizer,
         zero=zero,
         replicas=replicas,

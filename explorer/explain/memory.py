@@ -6,8 +6,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from explorer.base.units import format_bytes, format_seconds
+from explorer.cluster.memory_room import MAY_FIT, MemoryRoom
 from explorer.costs.memory import stage_memory
 from explorer.explain.changes import RECOMPUTE, as_exact, everywhere, savings, schedules
 from explorer.explain.questions import (
@@ -41,6 +43,36 @@ def fullest(report: Report) -> tuple[int, float]:
     return lane, shares[lane]
 
 
+class Tight(NamedTuple):
+    """The device of a plan that is nearest to not fitting."""
+
+    lane: int
+    device: int
+    peak_bytes: float
+    capacity_bytes: float
+    room: MemoryRoom
+
+    @property
+    def words(self) -> str:
+        """The borders in words."""
+        peak, size, sure, most = map(
+            format_bytes,
+            (self.peak_bytes, self.capacity_bytes, self.room.fits_bytes, self.room.may_fit_bytes),
+        )
+        return f"device {self.device} needs about {peak} of {size}; up to {sure} fits, above {most} does not"
+
+
+def tightest(report: Report) -> Tight | None:
+    """Return the device that may fit, but is not sure to, and has least room; None if there is none."""
+    rows = zip(report.peak_memory_bytes, report.capacity_bytes, report.rooms, strict=True)
+    found = [
+        Tight(lane, report.lanes[lane][0], *row)
+        for lane, (row, verdict) in enumerate(zip(rows, report.memory_verdicts, strict=True))
+        if verdict == MAY_FIT
+    ]
+    return max(found, key=lambda item: item.peak_bytes / item.room.fits_bytes, default=None)
+
+
 def parts_of(report: Report, lane: int) -> str:
     """List a device's large parts of memory, largest first: "51.2 GiB activations, 12.1 GiB optimizer"."""
     parts = sorted(zip(report.memory_parts_bytes[lane], MEMORY_PARTS, strict=True), reverse=True)
@@ -55,6 +87,9 @@ def memory(asked: Asked) -> Steps[Sentence]:
         return (yield from _overflow(asked))
     lane, used = fullest(report)
     said = f"**Fits.** Device {report.lanes[lane][0]} is fullest, at {used:.0%} of its memory"
+    if (tight := tightest(report)) is not None:
+        lane, used = tight.lane, tight.peak_bytes / tight.capacity_bytes
+        said = f"**May fit.** {capital(tight.words)}"
     lead = f"{said}: {parts_of(report, lane)}."
     tried = yield from tries(asked, savings(asked))
     frees = [item for item in tried if fullest(item.report)[1] <= used - FREES]
@@ -88,7 +123,11 @@ def _overflow(asked: Asked) -> Steps[Sentence]:
     report = asked.report
     worst = max(report.overflows, key=lambda item: item.over_bytes)
     over = f"Device {worst.device} needs {format_bytes(worst.over_bytes)} more than it has"
-    where = f"**Does not fit.** {over} ({parts_of(report, worst.lane)})"
+    said = "Does not fit"
+    if report.memory_verdict == MAY_FIT:  # refused, since only what fits for sure is taken
+        over = f"Device {worst.device} needs {format_bytes(worst.over_bytes)} more than fits for sure"
+        said = "May fit"
+    where = f"**{said}.** {over} ({parts_of(report, worst.lane)})"
     tried = yield from tries(asked, savings(asked))
     if len(asked.job.stages) > 1:
         others = yield from tries(asked, schedules(asked))

@@ -23,7 +23,7 @@ from explorer.base.errors import InputError
 from explorer.base.files import STANDARD_INPUT, exists
 from explorer.base.registry import Registry, Spec
 from explorer.base.trust import Trust, require_trust, runs_code
-from explorer.framework import MODEL_SETTINGS, USUAL, Framework
+from explorer.framework import USUAL, Framework
 from explorer.graph import LayerGraph
 
 if TYPE_CHECKING:
@@ -143,8 +143,8 @@ def load_model_and_cluster(
     own: frozenset[str] = frozenset()
     if reference in SOURCES.names():
         own = frozenset(option.name for option in SOURCES.get(reference).options)
-        decided = {name: getattr(framework, name) for name in MODEL_SETTINGS if name in own}
-        given = {**{name: value for name, value in decided.items() if value}, **given}
+        decided = framework.model_settings
+        given = {**{name: value for name, value in decided.items() if name in own}, **given}
     graph, cluster = _read(reference, sequence_length, given, trust)
     return _under(graph, framework, own), cluster
 
@@ -180,26 +180,32 @@ def unknown_choices(reference: str, framework: Framework) -> tuple[str, ...]:
     """
     known = SOURCES.get(reference).options if reference in SOURCES.names() else ()
     names = {option.name for option in known}
-    eager = framework.kernels == "eager" and "kernels" not in names
-    return ("eager kernels",) if eager else ()
+    found = []
+    if framework.kernels == "eager" and "kernels" not in names:
+        found.append("eager kernels")
+    if framework.attention == "plain" and "attention" not in names:
+        found.append("plain attention")
+    return tuple(found)
 
 
 def _under(graph: LayerGraph, framework: Framework, own: frozenset[str]) -> LayerGraph:
     """Return a graph as a framework runs it: choices for any model that are no settings of its `own`."""
     policy = "" if "selective" in own else framework.selective
-    separate = "accumulation" not in own and framework.accumulation == "separate"
-    if not policy and not separate:
+    summed = "" if "accumulation" in own else framework.accumulation
+    stops = framework.checkpoints == "needed"
+    if not policy and not stops and summed in ("", "fused"):
         return graph
 
     def make() -> LayerGraph:
         from explorer.models._accumulate import with_accumulation
-        from explorer.models._selective import with_policy
+        from explorer.models._selective import with_early_stop, with_policy
 
         made = with_policy(graph, policy) if policy else graph
-        return with_accumulation(made) if separate else made
+        made = with_early_stop(made) if stops else made
+        return made if summed in ("", "fused") else with_accumulation(made, summed)
 
     # the same graph and framework give the same object: caches know graphs by their identity
-    return graph.memo(f"models.under {policy} {separate}", make)
+    return graph.memo(f"models.under {policy} {summed} {stops}", make)
 
 
 def _check_sequence_length(sequence_length: int | None) -> None:

@@ -12,12 +12,19 @@ from dataclasses import replace
 
 from explorer.graph import LayerGraph
 
-_PASSES = 3  # the new gradient and the sum are read, the sum is written
+PASSES = {"fused": 0, "separate": 3, "flat": 9}
+"""Times the weights' elements pass memory, in the precision of compute, by who sums gradients.
+
+`separate`: the new gradient and the sum are read, the sum is written. `flat`, with gradients of 2 bytes that
+are reduced in 4 (torch.distributed.fsdp of PyTorch 2.0): they are copied together (4 bytes), widened (6) and
+divided by the number of ranks (8) before each reduction; what is summed afterwards is a rank's own share.
+"""
 
 
-def with_accumulation(graph: LayerGraph) -> LayerGraph:
-    """Make the matrix products of a model leave the sums of their weight gradients to a separate kernel."""
+def with_accumulation(graph: LayerGraph, how: str = "separate") -> LayerGraph:
+    """Make the matrix products of a model leave the sums of their weight gradients to separate kernels."""
+    passes = PASSES[how]
     layers = (
-        replace(layer, gradient_passes=_PASSES) if layer.kind == "linear" else layer for layer in graph.layers
+        replace(layer, gradient_passes=passes) if layer.kind == "linear" else layer for layer in graph.layers
     )
     return replace(graph, layers=tuple(layers))

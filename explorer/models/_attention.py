@@ -9,6 +9,7 @@ count (Reducing Activation Recomputation in Large Transformer Models, arXiv:2205
 from __future__ import annotations
 
 from explorer.graph import COMPUTE, Work
+from explorer.matrix_products import mean_document
 from explorer.models._parts import GraphParts, Value
 
 _MASK = 0.5
@@ -27,7 +28,15 @@ def _without_parts(x: Value) -> Value:
 class AttentionLayers(GraphParts):
     """Methods of `GraphBuilder` for attention."""
 
-    def attention(self, name: str, *inputs: Value, heads: int, head: int, causal: bool = False) -> Value:
+    def attention(
+        self,
+        name: str,
+        *inputs: Value,
+        heads: int,
+        head: int,
+        causal: bool = False,
+        documents: tuple[int, ...] = (),
+    ) -> Value:
         """Add fused scaled dot-product attention of (q, k, v), or of one fused (seq, qkv, heads, head).
 
         Args:
@@ -36,6 +45,8 @@ class AttentionLayers(GraphParts):
             heads: query heads.
             head: size of a head of the values, and so of the output.
             causal: whether the kernel skips what the mask hides; FLOPs are counted in full anyway.
+            documents: lengths of those packed into a sample, again and again; only pairs of tokens of one
+                document are computed and counted.
 
         Returns:
             (seq, heads, the values' own name of the head axis).
@@ -49,12 +60,13 @@ class AttentionLayers(GraphParts):
         sizes = {"seq": q.shape[0], "heads": heads, narrow: head}
         y = self.output(name, sizes, inputs)
         statistics = self.internal(name, "statistics", {"heads": heads, "seq": q.shape[0]}, dtype="fp32")
-        flops = 2 * q.shape[0] * k.shape[0] * heads * (q.size(wide) + head)
+        keys = mean_document(documents) if documents else k.shape[0]
+        flops = 2 * q.shape[0] * keys * heads * (q.size(wide) + head)
         moved = sum(value.elements for value in inputs) + y.elements
         self.layer(
             name, "attention", reads=inputs, writes=[y, statistics], saves=[*inputs, y, statistics],
             fixed=("seq", "kv_seq", wide, narrow, "qkv"), forward=Work(flops=flops, moved_elements=moved),
-            input_grad=Work(flops=2 * flops, moved_elements=2 * moved), causal=causal,
+            input_grad=Work(flops=2 * flops, moved_elements=2 * moved), causal=causal, documents=documents,
         )  # fmt: skip
         return y
 

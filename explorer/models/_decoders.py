@@ -16,6 +16,18 @@ ATTENTION = Option(
     choices=("fused", "unfused"),
 )
 
+DOCUMENTS = Option(
+    name="documents", default="",
+    help="lengths of documents packed into a sample (1024+3072), again until it is full, or of each of equal"
+    " ones; attention stays within a document",
+)  # fmt: skip
+
+LOSS = Option(
+    name="loss", default="kernel", choices=("kernel", "plain"),
+    help="cross entropy that keeps log-probabilities: one kernel, or Megatron-LM's operators in fp32",
+)  # fmt: skip
+"""If not given, a framework decides it."""
+
 FUSED_LOSS = Option(
     name="fused_loss", default=False, help="cross entropy that writes its gradient over the logits"
 )
@@ -95,6 +107,33 @@ def positions_within(name: str, sequence_length: int | None, positions: int) -> 
     return seq
 
 
+def read_documents(text: str, sequence_length: int, *, fused: bool) -> tuple[int, ...]:
+    """Return the lengths of documents that a setting states, those of one document only once.
+
+    >>> read_documents("1024+3072", 8192, fused=True)
+    (1024, 3072)
+
+    Raises:
+        InputError: no length, one below 1, together more than a sample has, or an attention in parts, which
+            computes all pairs of tokens anyway.
+    """
+    if not text:
+        return ()
+    parts = [part.strip() for part in text.split("+")]
+    lengths = tuple([int(part) if part.isdecimal() else 0 for part in parts])
+    if min(lengths) < 1 or sum(lengths) > sequence_length:
+        raise InputError(
+            f"documents of {text} tokens in a sample of {sequence_length}", key="documents", found=text,
+            allowed=f"lengths joined by +, together at most {sequence_length}",
+        )  # fmt: skip
+    if not fused:
+        raise InputError(
+            "an attention in parts computes all pairs of tokens, whatever documents they are of",
+            key="documents", found=text, allowed="attention=fused, or none",
+        )  # fmt: skip
+    return lengths
+
+
 def tokens_and_targets(b: GraphBuilder, seq: int) -> tuple[Value, Value]:
     """Add the inputs of a language model: tokens, and the tokens that follow them."""
     return b.input("tokens", {"seq": seq}, dtype="int64"), b.input("targets", {"seq": seq}, dtype="int64")
@@ -110,13 +149,16 @@ def mix(
     causal: bool = True,
     dropout: bool = False,
     plain_softmax: bool = False,
+    documents: tuple[int, ...] = (),
 ) -> Value:
     """Add attention as one layer `name`.attention, or as its parts `name`.scores, .softmax, ... .
 
     The parts are computed for all pairs of tokens, even those that the mask hides.
     """
     if fused:
-        return b.attention(f"{name}.attention", *inputs, heads=heads, head=head, causal=causal)
+        return b.attention(
+            f"{name}.attention", *inputs, heads=heads, head=head, causal=causal, documents=documents
+        )
     return b.attention_parts(
         name, *inputs, heads=heads, head=head, dropout=dropout, plain_softmax=plain_softmax
     )

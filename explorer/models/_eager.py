@@ -1,4 +1,4 @@
-"""Parts of a decoder as eager PyTorch launches their kernels, and casts of scaled fp8 products.
+"""Parts of a decoder as eager PyTorch launches their kernels.
 
 A fused kernel reads its inputs and writes its outputs once. Eager PyTorch has a kernel for every operator;
 norm, rotation and loss compute in fp32, and their intermediates go through memory. The bytes below are those
@@ -24,9 +24,6 @@ _ROPE = (20.0 / _WIDTH, 20.0 / _WIDTH)
 _GATED = (10.0 / _WIDTH, 18.0 / _WIDTH)
 _LOSS = (18.0 / _WIDTH, 22.0 / _WIDTH)
 _SUM = 6.0 / _WIDTH
-_CAST = 5.0 / _WIDTH
-"""Elements moved by a cast: the largest magnitude is found (2 bytes), then read again (2) and written in fp8
-(1)."""
 
 
 def eager_norm(b: GraphBuilder, name: str, x: Value, *, readers: int = 1) -> Value:
@@ -83,18 +80,3 @@ def eager_loss(b: GraphBuilder, name: str, logits: Value, targets: Value) -> Non
         forward=Work(moved_elements=_LOSS[0] * logits.elements),
         input_grad=Work(moved_elements=_LOSS[1] * logits.elements),
     )  # fmt: skip
-
-
-def scaled(b: GraphBuilder, name: str, x: Value, outputs: float) -> Value:
-    """Cast `x` to fp8 with its own scale for the products that follow, which write `outputs` elements.
-
-    The backward casts the gradients of what the products write, and casts `x` once more, transposed, for the
-    weights' gradients (torchao's dynamic scaling). Whatever a lane gathers of it is sent in fp8.
-    """
-    y = b.output(name, dict(zip(x.dims, x.shape, strict=True)), [x], dtype="fp8")
-    b.layer(
-        name, "elementwise", reads=[x], writes=[y],
-        forward=Work(moved_elements=_CAST * x.elements),
-        input_grad=Work(moved_elements=_CAST * (x.elements + outputs)),
-    )  # fmt: skip
-    return y

@@ -149,6 +149,7 @@ class GraphParts:
         weight_grad: Work = FREE,
         trips: int = 1,
         causal: bool = False,
+        documents: tuple[int, ...] = (),
     ) -> None:
         """Add any layer in its own terms: all other methods end here.
 
@@ -182,6 +183,7 @@ class GraphParts:
                 saves=saved,
                 last_read_by=tuple(BY_WEIGHT if item in late else BY_INPUT for item in saved) if said else (),
                 causal=causal,
+                documents=documents,
                 trips=trips,
             )
         )

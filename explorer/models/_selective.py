@@ -43,6 +43,19 @@ def with_policy(graph: LayerGraph, policy: str) -> LayerGraph:
     return replace(graph, layers=tuple(changed))
 
 
+def with_early_stop(graph: LayerGraph) -> LayerGraph:
+    """Mark the layers of each block that its full recomputation does not come to.
+
+    Args:
+        graph: a model with blocks, whose layers are in the order in which they run.
+    """
+    said: dict[str, str] = {}
+    for names in graph.blocks.values():
+        said.update(_needed([graph.layer[name] for name in names if graph.layer[name].block]))
+    changed = (replace(layer, once=said.get(layer.name) == DROP) for layer in graph.layers)
+    return replace(graph, layers=tuple(changed))
+
+
 def _operators(layers: list[Layer]) -> dict[str, str]:
     found = _needed(layers)
     products = [layer.name for layer in layers if layer.kind in _PRODUCTS]

@@ -14,11 +14,14 @@ from explorer.models import SOURCES
 from explorer.models._accumulate import with_accumulation
 from explorer.models._decoders import (
     ATTENTION,
+    DOCUMENTS,
+    LOSS,
     check_divides,
     check_sizes,
     mix,
     padded,
     positions_within,
+    read_documents,
     tokens_and_targets,
 )
 from explorer.models.builder import GraphBuilder, Value
@@ -50,6 +53,10 @@ class GptSize:
     """Whether the head is the embedding."""
     plain_softmax: bool = False
     """Whether the softmax of an unfused attention is not fused with scale and mask either."""
+    documents: tuple[int, ...] = ()
+    """Lengths of documents that a sample consists of; () if it is one."""
+    plain_loss: bool = False
+    """Whether the cross entropy is Megatron-LM's operators in fp32."""
 
 
 def attention_half(
@@ -61,6 +68,7 @@ def attention_half(
     dropout: bool = False,
     causal: bool = True,
     plain_softmax: bool = False,
+    documents: tuple[int, ...] = (),
 ) -> Value:
     """Add the fused qkv, attention and projection of a block, without norm and addition."""
     embed = x.size("embed")
@@ -68,7 +76,7 @@ def attention_half(
     qkv = b.linear("attention.qkv", x, {"qkv": 3, "heads": heads, "head": head}, bias=True)
     mixed = mix(
         b, "attention", qkv, heads=heads, head=head, fused=fused, causal=causal, dropout=dropout,
-        plain_softmax=plain_softmax,
+        plain_softmax=plain_softmax, documents=documents,
     )  # fmt: skip
     return b.linear("attention.proj", mixed, {"embed": embed}, over=("heads", "head"), bias=True)
 
@@ -92,8 +100,9 @@ def residual(b: GraphBuilder, part: str, x: Value, before: Value, *, dropout: bo
 def _block(b: GraphBuilder, x: Value, size: GptSize) -> Value:
     h = b.norm("attention.norm", x)
     h = attention_half(
-        b, h, size.heads, fused=size.fused, dropout=size.dropout, plain_softmax=size.plain_softmax
-    )
+        b, h, size.heads, fused=size.fused, dropout=size.dropout, plain_softmax=size.plain_softmax,
+        documents=size.documents,
+    )  # fmt: skip
     x = residual(b, "attention", h, x, dropout=size.dropout)
     return residual(b, "mlp", feed_forward_half(b, b.norm("mlp.norm", x)), x, dropout=size.dropout)
 
@@ -109,7 +118,8 @@ def _gpt(name: str, size: GptSize, *, defaults: Defaults, source: str) -> LayerG
         with b.block(f"layers.{i}"):
             x = _block(b, x, size)
     weight = "embed.weight" if size.tied else ""
-    b.loss("loss", b.linear("head", b.norm("norm", x), {"vocab": size.vocab}, weight=weight), targets)
+    logits = b.linear("head", b.norm("norm", x), {"vocab": size.vocab}, weight=weight)
+    b.loss("loss", logits, targets, plain=size.plain_loss)
     return b.build()
 
 
@@ -134,6 +144,8 @@ def _gpt2(name: str, layers: int, embed: int, heads: int, sequence_length: int |
             name="softmax", default="fused", choices=("fused", "plain"),
             help="of unfused attention: fused with scale and mask, or every step a kernel",
         ),
+        DOCUMENTS,
+        LOSS,
         Option(name="dropout", default=False, help="after embedding, softmax, projection and feed-forward"),
         Option(name="tied", default=True, help="the head is the embedding"),
         Option(
@@ -141,8 +153,8 @@ def _gpt2(name: str, layers: int, embed: int, heads: int, sequence_length: int |
             help="pad the vocabulary to a multiple of this (Megatron: 128 x tensor parallel); 0: not",
         ),
         Option(
-            name="accumulation", default="fused", choices=("fused", "separate"),
-            help="gradients are summed over microbatches by the products that make them, or by kernels apart",
+            name="accumulation", default="fused", choices=("fused", "separate", "flat"),
+            help="gradients are summed by the products that make them, by kernels apart, or in flat buffers",
         ),
     ),
 )  # fmt: skip
@@ -155,6 +167,8 @@ def gpt(
     positions: int,
     attention: str,
     softmax: str,
+    documents: str,
+    loss: str,
     dropout: bool,
     tied: bool,
     pad_vocab_to: int,
@@ -175,10 +189,12 @@ def gpt(
         layers=layers, embed=embed, heads=heads, positions=positions, vocab=padded(vocab, pad_vocab_to),
         fused=attention == "fused", dropout=dropout, tied=tied,
         plain_softmax=softmax == "plain",
+        documents=read_documents(documents, seq, fused=attention == "fused"),
+        plain_loss=loss == "plain",
     )  # fmt: skip
     defaults = Defaults(global_batch=512, sequence_length=seq, precision="bf16", optimizer="adamw")
     graph = _gpt("gpt", size, defaults=defaults, source=GPT2)
-    return with_accumulation(graph) if accumulation == "separate" else graph
+    return graph if accumulation == "fused" else with_accumulation(graph, accumulation)
 
 
 @SOURCES.add("gpt2-small", title="GPT-2 124M", paper=GPT2, family="gpt", parameters=124_439_808)

@@ -9,17 +9,23 @@ from explorer.graph import Defaults, LayerGraph
 from explorer.models import SOURCES
 from explorer.models._decoders import (
     ATTENTION,
+    DOCUMENTS,
     FUSED_LOSS,
+    LOSS,
     check_divides,
     check_sizes,
     mix,
+    read_documents,
     tokens_and_targets,
 )
-from explorer.models._eager import eager_gated, eager_loss, eager_norm, eager_rope, scaled
+from explorer.models._eager import eager_gated, eager_loss, eager_norm, eager_rope
 from explorer.models._selective import POLICIES, with_policy
 from explorer.models.builder import GraphBuilder, Value
 
 PAPER = "Llama Team 2024, The Llama 3 Herd of Models, arXiv:2407.21783, table 3"
+
+
+_TOKENS = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +54,10 @@ class DecoderSize:
     """Whether the cross entropy is one kernel that writes its gradient over the logits."""
     eager: bool = False
     """Whether norm, rotation, activation and loss are the kernels of eager PyTorch."""
-    fp8: bool = False
-    """Whether factors of the blocks' products are scaled and cast to fp8."""
+    documents: tuple[int, ...] = ()
+    """Lengths of documents that a sample consists of; () if it is one."""
+    plain_loss: bool = False
+    """Whether a cross entropy that is not one kernel is Megatron-LM's operators in fp32."""
     policy: str = "attention"
     """Selective recomputation: a name in `POLICIES`."""
 
@@ -57,14 +65,13 @@ class DecoderSize:
 def attention_half(b: GraphBuilder, x: Value, size: DecoderSize) -> Value:
     """Add norm, q, k, v, rope, attention, o and the residual addition."""
     h = _norm(b, "attention.norm", x, size, readers=3)
-    tokens, kv = x.size("seq"), size.kv_heads * size.head
-    h = _scaled(b, "attention.cast", h, tokens * (size.heads * size.head + 2 * kv), size)
     q = b.linear("attention.q", h, {"heads": size.heads, "head": size.head})
     k = b.linear("attention.k", h, {"kv_heads": size.kv_heads, "head": size.head})
     v = b.linear("attention.v", h, {"kv_heads": size.kv_heads, "head": size.head})
     q, k = eager_rope(b, "attention.rope", q, k) if size.eager else b.rope("attention.rope", q, k)
-    mixed = mix(b, "attention", q, k, v, heads=size.heads, head=size.head, fused=size.fused)
-    mixed = _scaled(b, "attention.cast_o", mixed, x.elements, size)
+    mixed = mix(
+        b, "attention", q, k, v, heads=size.heads, head=size.head, fused=size.fused, documents=size.documents
+    )
     out = b.linear("attention.o", mixed, {"embed": size.embed}, over=("heads", "head"))
     return b.add("attention.add", out, x)
 
@@ -74,22 +81,13 @@ def _norm(b: GraphBuilder, name: str, x: Value, size: DecoderSize | None, *, rea
     return eager_norm(b, name, x, readers=readers) if eager else b.norm(name, x, bias=False)
 
 
-def _scaled(b: GraphBuilder, name: str, x: Value, outputs: float, size: DecoderSize) -> Value:
-    return scaled(b, name, x, outputs) if size.fp8 else x
-
-
 def gated(b: GraphBuilder, part: str, h: Value, ffn: float, size: DecoderSize | None = None) -> Value:
     """Add gate, up, silu of the gate times up (one fused kernel, unless `size` says eager), and down."""
-    eager, fp8 = (size.eager, size.fp8) if size else (False, False)
-    embed = h.size("embed")
-    if fp8:
-        h = scaled(b, f"{part}.cast", h, 2 * h.size("seq") * ffn)
+    eager, embed = size is not None and size.eager, h.size("embed")
     gate = b.linear(f"{part}.gate", h, {"ffn": ffn})
     up = b.linear(f"{part}.up", h, {"ffn": ffn})
     name = f"{part}.silu_mul"
     product = eager_gated(b, name, gate, up) if eager else b.elementwise(name, gate, up, saves="inputs")
-    if fp8:
-        product = scaled(b, f"{part}.cast_down", product, h.elements)
     return b.linear(f"{part}.down", product, {"embed": embed}, over=("ffn",))
 
 
@@ -99,12 +97,19 @@ def feed_forward_half(b: GraphBuilder, x: Value, ffn: float, size: DecoderSize |
 
 
 def head_and_loss(
-    b: GraphBuilder, x: Value, targets: Value, vocab: float, *, tied: bool = False, fused: bool = False
+    b: GraphBuilder,
+    x: Value,
+    targets: Value,
+    vocab: float,
+    *,
+    tied: bool = False,
+    fused: bool = False,
+    plain: bool = False,
 ) -> None:
     """Add the last norm, the head (the embedding if `tied`) and cross entropy."""
     h = b.norm("norm", x, bias=False)
     logits = b.linear("head", h, {"vocab": vocab}, weight="embed.weight" if tied else "")
-    b.loss("loss", logits, targets, fused=fused)
+    b.loss("loss", logits, targets, fused=fused, plain=plain)
 
 
 def _eager_head_and_loss(b: GraphBuilder, x: Value, targets: Value, size: DecoderSize) -> None:
@@ -114,7 +119,7 @@ def _eager_head_and_loss(b: GraphBuilder, x: Value, targets: Value, size: Decode
 
 
 def _llama(name: str, size: DecoderSize, sequence_length: int | None, global_batch: int) -> LayerGraph:
-    seq = sequence_length or 8192
+    seq = sequence_length or _TOKENS
     # Section 3.4.1: Adam, 8192 tokens; 405B starts at 4M tokens a step and ends at 16M, the smaller
     # models' batch is not published (4M assumed). Epochs are unknown: 15T tokens are seen about once.
     defaults = Defaults(global_batch=global_batch, sequence_length=seq, precision="bf16", optimizer="adamw")
@@ -127,7 +132,7 @@ def _llama(name: str, size: DecoderSize, sequence_length: int | None, global_bat
     if size.eager:
         _eager_head_and_loss(b, x, targets, size)
     else:
-        head_and_loss(b, x, targets, size.vocab, tied=size.tied, fused=size.fused_loss)
+        head_and_loss(b, x, targets, size.vocab, tied=size.tied, fused=size.fused_loss, plain=size.plain_loss)
     return with_policy(b.build(), size.policy)
 
 
@@ -149,10 +154,11 @@ KERNELS = Option(
         Option(name="ffn", default=14336, help="feed-forward width"),
         Option(name="vocab", default=128256, help="rows of the embedding"),
         ATTENTION,
+        DOCUMENTS,
         Option(name="tied", default=False, help="the head is the embedding"),
         FUSED_LOSS,
+        LOSS,
         KERNELS,
-        Option(name="fp8", default=False, help="factors of the blocks' products are scaled and cast to fp8"),
         Option(
             name="selective", default="attention", choices=tuple(POLICIES),
             help="selective recomputation makes again: the core of attention; all but attention and every"
@@ -170,10 +176,11 @@ def llama(
     ffn: int,
     vocab: int,
     attention: str,
+    documents: str,
     tied: bool,
     fused_loss: bool,
+    loss: str,
     kernels: str,
-    fp8: bool,
     selective: str,
     sequence_length: int | None = None,
 ) -> LayerGraph:
@@ -190,7 +197,9 @@ def llama(
     size = DecoderSize(
         layers=layers, embed=embed, heads=heads, kv_heads=kv_heads or heads, head=head or embed // heads,
         ffn=ffn, vocab=vocab, fused=attention == "fused", tied=tied,
-        fused_loss=fused_loss, eager=kernels == "eager", fp8=fp8, policy=selective,
+        fused_loss=fused_loss, eager=kernels == "eager", policy=selective,
+        documents=read_documents(documents, sequence_length or _TOKENS, fused=attention == "fused"),
+        plain_loss=loss == "plain" and not fused_loss,
     )  # fmt: skip
     return _llama("llama", size, sequence_length, 512)
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from explorer.base.caching import Hashed, remembered
 from explorer.cluster import Cluster
+from explorer.costs.algorithm_lines import CollectiveLines
 from explorer.costs.collectives import (
-    CollectiveLines,
     collective_lines,
     collective_seconds,
     lowest_line,

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.base.caching import remembered
-from explorer.base.units import dtype_bytes
+from explorer.base.units import dtype_bytes, tensor_type
 from explorer.cluster import Cluster
 from explorer.costs.collectives import collective_seconds, passes_seconds
 from explorer.graph import COMPUTE, LayerGraph
@@ -75,7 +75,7 @@ def kind_cost(
     side_by_side = lines_along(lines, axis, size)
     if not side_by_side:
         return 0.0, 0.0
-    buffer = elements * samples * dtype_bytes(precision if dtype == COMPUTE else dtype)
+    buffer = elements * samples * dtype_bytes(tensor_type(precision) if dtype == COMPUTE else dtype)
     return _seconds(cluster, op, side_by_side, size, buffer), wire_factor(op, size) * buffer
 
 

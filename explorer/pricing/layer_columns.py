@@ -6,6 +6,7 @@ What a section takes is summed from them (`section_time`), and so are the tables
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from explorer.base.caching import MEBIBYTE, STAGES_KEPT, remembered
 from explorer.cluster import Cluster, DeviceKind
 from explorer.costs.compute import layer_costs
 from explorer.costs.measured import with_collectives
+from explorer.costs.stragglers import lane_factor
 from explorer.graph import LayerGraph
 from explorer.pricing.lane_collectives import Inside, inside_of
 from explorer.sharding import Override, ShardedLayers, Uneven, overrides_of, shard, uneven_of
@@ -39,6 +41,8 @@ class Sharded:
     """Tensor-parallel size."""
     inside: Inside | None
     """Its collectives; None if it has none."""
+    devices: int
+    """Devices of a replica."""
 
 
 @remembered(STAGES_KEPT)
@@ -61,7 +65,10 @@ def _sharded(
 ) -> Sharded:
     names = graph.memo("names", lambda: tuple(layer.name for layer in graph.layers))
     shards = shard(graph, names, layout=layout, sizes=dict(axes), overrides=overrides, uneven=uneven)
-    return Sharded(shards=shards, degree=dict(axes).get("tensor", 1), inside=inside_of(graph, shards))
+    return Sharded(
+        shards=shards, degree=dict(axes).get("tensor", 1), inside=inside_of(graph, shards),
+        devices=math.prod(size for _, size in axes),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -142,7 +149,8 @@ def layer_columns(
         kind_s=costs[0],
         slowdown=max(kind.overlap_slowdown for kind in devices),
     )
-    return LayerColumns(compute_s=compute * (1.0 + max(kind.lockstep_wait for kind in devices)), lane=lane)
+    waits = np.where(apart, lane_factor(devices, sharded.devices), 1.0)
+    return LayerColumns(compute_s=compute * waits, lane=lane)
 
 
 def devices_of(cluster: Cluster, kinds: Sequence[str]) -> list[DeviceKind]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from explorer.base.caching import STAGES_KEPT, Hashed, remembered_each
-from explorer.base.units import dtype_bytes
+from explorer.base.units import scalar_bytes
 from explorer.cluster import Cluster
 from explorer.costs.memory_counts import Counts, spread_axes
 from explorer.framework import cluster_under
@@ -128,13 +128,13 @@ class Exchanges:
 
     def gradients(self, section: int, parameters: tuple[int, ...]) -> tuple[tuple[Sums, float], ...]:
         """Return the bytes of gradients of some parameters on one device, by the axes to add them over."""
-        width = dtype_bytes(self.job.gradient_precision or self.job.precision)
+        width = scalar_bytes(self.job.gradient_precision or self.job.precision)
         width *= self.stages[section].density
         return gradient_parts(self.graph, self.sharded[section].shards, self.held(section), parameters, width)
 
     def weights(self, section: int, parameters: tuple[int, ...]) -> float:
         """Return the bytes of some parameters on one device."""
-        return weight_bytes(self.graph, self.held(section), parameters, dtype_bytes(self.job.precision))
+        return weight_bytes(self.graph, self.held(section), parameters, scalar_bytes(self.job.precision))
 
     def kept(self, section: int) -> tuple[float, float]:
         """Return the bytes of gradients and of weights that a device keeps for a section's update rules."""
@@ -162,11 +162,16 @@ class Exchanges:
         if slot.kind == GATHER:
             count = self.blocks(slot.where)
             return Parts(count, 1 if slot.part == OPENING else count - 1)
-        name = self.graph.parameters[self.placement.held[slot.where][0]].name
-        sync = self.strategy.sync_of(name)
-        size = sum(size for _, size in self.reduced(slot.where)[2])
-        count = max(1, math.ceil(size / sync.bucket_bytes)) if sync and sync.bucket_bytes else 1
+        count = self.buckets(slot.where)
         return Parts(count, count - 1 if slot.part == OPENING else 1)
+
+    def buckets(self, number: int) -> int:
+        """Count the buckets in which a holders group reduces gradients."""
+        name = self.graph.parameters[self.placement.held[number][0]].name
+        sync = self.strategy.sync_of(name)
+        if not sync or not sync.bucket_bytes:
+            return 1
+        return max(1, math.ceil(sum(size for _, size in self.reduced(number)[2]) / sync.bucket_bytes))
 
     def blocks(self, section: int) -> int:
         """Count the blocks of a section; layers outside of blocks go with one of them."""
@@ -206,7 +211,7 @@ class Exchanges:
     def gathered(self, piece: Piece) -> Groups:
         """Return what ZeRO gathers for a piece: first all rows of the section, which need nothing."""
         section = piece.section
-        width = dtype_bytes(self.job.precision)
+        width = scalar_bytes(self.job.precision)
         shape = self.sections[section]
         copies = shape.rows
         everyone = copies[0] if len(copies) == 1 else tuple(row for copy in copies for row in copy)

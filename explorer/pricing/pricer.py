@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from explorer.base.errors import InputError
-from explorer.base.units import dtype_bytes
+from explorer.base.units import scalar_bytes
 from explorer.cluster import Cluster
 from explorer.costs.memory import StageMemory
-from explorer.costs.update_time import update_seconds
+from explorer.costs.stragglers import stage_factor
+from explorer.costs.update_time import update_kernels, update_seconds
+from explorer.framework import UNITS
 from explorer.graph import LayerGraph
+from explorer.pricing.exchanges_beside import NOTHING, Beside, ends_s, outside_share, slowed_s
 from explorer.pricing.gradient_sync import (
+    ReductionPrice,
     gather_price,
     reduce_price,
     updated_elements,
 )
 from explorer.pricing.host_memory import host_seconds, reduced_memory
-from explorer.pricing.layer_columns import Sharded, sharded_of
+from explorer.pricing.layer_columns import Sharded, devices_of, sharded_of
 from explorer.pricing.piece_tensors import Exchanges, Groups, Row
 from explorer.pricing.section_time import (
     SectionTime,
     lane_sends,
     section_memory,
     section_time,
+    slowed,
 )
-from explorer.strategy import ACTIVATIONS, OPTIMIZER, JobStrategy
+from explorer.strategy import ACTIVATIONS, OPTIMIZER, RESHARD_RUN, JobStrategy
+from explorer.tasks.holder_groups import find_groups, groups_of_section
 from explorer.tasks.placement import Piece, PlacedStrategy
 from explorer.tasks.program import (
     BESIDE,
@@ -41,6 +48,7 @@ from explorer.tasks.program import (
     U,
     W,
 )
+from explorer.updates import GRADIENTS, rule_of
 from explorer.workload import Job
 
 
@@ -65,6 +73,7 @@ class Pricer(Exchanges):
         super().__init__(graph, cluster, job, strategy, placement)
         self._times: dict[tuple[int, int, Row, int], SectionTime] = {}
         self._memories: dict[tuple[int, int | None], StageMemory] = {}
+        self._besides: dict[Piece, Beside] = {}
 
     # ---- compute ---------------------------------------------------------------------------------
 
@@ -86,13 +95,16 @@ class Pricer(Exchanges):
     def _find_time(self, section: int, copy: int, row: Row, samples: int) -> SectionTime:
         kinds = tuple(dict.fromkeys([self.cluster.kind_of(device).name for device in row]))
         lines = self.lines(section, copy, row) if self.sharded[section].inside is not None else ()
-        return section_time(
+        stage = self.stages[section]
+        found = section_time(
             self.graph, self.cluster, self.sharded[section], self.placement.layers[section],
             self.placement.fractions[section],
             kinds=kinds, lines=lines, samples=float(samples), precision=self.job.precision,
-            recompute=self.stages[section].recompute, overlap=self.stages[section].overlap,
-            pieces=self._pieces(section, copy, row),
+            recompute=stage.recompute, overlap=stage.overlap, pieces=self._pieces(section, copy, row),
         )  # fmt: skip
+        if not self.job.training:
+            return found
+        return slowed(found, stage_factor(devices_of(self.cluster, kinds), stage.device_count))
 
     def _pieces(self, section: int, copy: int, row: Row) -> tuple[tuple[str, Sharded], ...]:
         """Return the kinds of devices in a row with the shards of each; () if all have equal shares."""
@@ -121,7 +133,7 @@ class Pricer(Exchanges):
     def _find_memory(self, section: int, place: int | None) -> StageMemory:
         stage, memory = self.stages[section], self._plain_memory(section, place)
         if stage.density != 1 or stage.offload:
-            width = dtype_bytes(self.job.gradient_precision or self.job.precision)
+            width = scalar_bytes(self.job.gradient_precision or self.job.precision)
             memory = reduced_memory(memory, stage, self.held(section, place), width, self.blocks(section))
         gradients, weights = self.kept(section)
         if not gradients + weights:
@@ -184,16 +196,19 @@ class Pricer(Exchanges):
 
     def _alone(self, slot: Slot) -> SlotPrice:
         time = self._row_time(slot.where, slot.piece.copy, self.row(slot.piece), slot.samples)
+        near, slowdown = self.beside(slot.piece), self._slowdown(slot)
         if slot.kind == W:
-            return SlotPrice(time.weight_grad_s)
+            return SlotPrice(time.weight_grad_s + slowed_s(slowdown, near.reduce_s, time.weight_grad_s))
         fetched, sent = self._fetched(slot)
         if slot.kind == F and slot.backward:
             seconds, comm = time.recompute_s + fetched, time.recompute_comm_s + fetched
-            return SlotPrice(seconds, comm, 0.0, time.recompute_bytes + sent)
+            slowed = slowed_s(slowdown, near.again_s, time.recompute_s)
+            return SlotPrice(seconds + slowed, comm, 0.0, time.recompute_bytes + sent)
         if slot.kind == F:
-            late = self._host_wait(slot, time.forward_s) + fetched
+            late = self._host_wait(slot, time.forward_s) + fetched + near.first_s
+            slowed = slowed_s(slowdown, near.gather_s, time.forward_s)
             return SlotPrice(
-                time.forward_s + late, time.forward_comm_s + late, 0.0, time.forward_bytes + sent
+                time.forward_s + slowed + late, time.forward_comm_s + late, 0.0, time.forward_bytes + sent
             )
         apart = slot.part == REMADE_BEFORE
         seconds = time.input_grad_s + (0.0 if apart else time.recompute_s)
@@ -201,9 +216,79 @@ class Pricer(Exchanges):
         if slot.kind == B:
             seconds += time.weight_grad_s - time.behind_weight_s
             comm -= time.behind_weight_s
-        late = self._host_wait(slot, seconds) + fetched
+        late = self._host_wait(slot, seconds) + fetched + (near.last_s if slot.kind == B else 0.0)
+        beside = near.again_s + (near.reduce_s if slot.kind == B else 0.0)
+        seconds += slowed_s(slowdown, beside, seconds)
         sent += time.backward_bytes + (0.0 if apart else time.recompute_bytes)
         return SlotPrice(seconds + late, comm + late, 0.0, sent)
+
+    def _slowdown(self, slot: Slot) -> float:
+        """Return how much longer the work of a slot takes beside exchanges; 0 if there are none."""
+        if self.beside(slot.piece) is NOTHING:
+            return 0.0
+        return max(self.cluster.kind_of(device).overlap_slowdown for device in self.row(slot.piece))
+
+    def beside(self, piece: Piece) -> Beside:
+        """Return the exchanges between replicas that run beside one microbatch of a piece."""
+        if piece not in self._besides:
+            self._besides[piece] = self._find_beside(piece)
+        return self._besides[piece]
+
+    def _find_beside(self, piece: Piece) -> Beside:
+        section, stage = self.sections[piece.section], self.stages[piece.section]
+        zero = section.zero if section.shards > 1 else 0
+        groups = self._groups_beside(piece, zero)
+        if zero < 3 and not groups:
+            return NOTHING
+        once = min(1.0, stage.microbatch_samples / self.job.global_batch)
+        by_run = zero >= 2 and stage.reshard == RESHARD_RUN
+        blocks = self.blocks(piece.section)
+        gather = partial(self._gather_seconds, self.gathered(piece) if zero == 3 else ())
+        block_s = gather(1.0 / blocks)
+        buckets = {number: self.buckets(number) for number in groups}
+        bucket_s = sum(self._reduced_price(number, 1.0 / n).seconds for number, n in buckets.items())
+        reduce_s = sum(n * self._reduced_price(number, 1.0 / n).seconds for number, n in buckets.items())
+        first, last = 0.0, 0.0
+        if self.framework.exchanges == UNITS and zero >= 2:
+            outside = outside_share(self.graph, self.placement.layers[piece.section])
+            first = ends_s(gather, outside, blocks) if zero == 3 else 0.0
+            last = ends_s(partial(self._reduce_seconds, groups), outside, blocks)
+        of_gather, of_reduce = once if by_run else 1.0, once if by_run or zero < 2 else 1.0
+        return Beside(
+            gather_s=of_gather * blocks * block_s, again_s=0.0 if by_run else blocks * block_s,
+            reduce_s=of_reduce * reduce_s, first_s=max(0.0, of_gather * first - once * block_s),
+            last_s=max(0.0, of_reduce * last - once * bucket_s),
+        )  # fmt: skip
+
+    def _groups_beside(self, piece: Piece, zero: int) -> tuple[int, ...]:
+        """Return the groups in which a piece reduces gradients of its section alone beside backwards."""
+        holders, found = self.placement.skeleton.holders, find_groups(self.placement.skeleton)
+        return tuple(
+            number
+            for number in groups_of_section(self.placement.skeleton).get(piece.section, ())
+            if (zero >= 2 or holders[number].buckets)
+            and len(found[number].sections) == 1
+            and rule_of(holders[number].update).exchanges == GRADIENTS
+            and piece in holders[number].pieces
+        )
+
+    def _gather_seconds(self, groups: Groups, share: float) -> float:
+        if not groups:
+            return 0.0
+        return gather_price(self.cluster, tuple((rows, size * share) for rows, size in groups)).seconds
+
+    def _reduce_seconds(self, groups: tuple[int, ...], share: float) -> float:
+        return sum(self._reduced_price(number, share).seconds for number in groups)
+
+    def _reduced_price(self, number: int, share: float) -> ReductionPrice:
+        """Return the price of reducing a share of a group's gradients at once."""
+        group = self.placement.skeleton.holders[number]
+        rows, lines, parts = self.reduced(number)
+        zero = self.stages[group.pieces[0].section].zero
+        parts = tuple((sums, size * share) for sums, size in parts)
+        apart = zero and any(section.zero_replicas for section in self.sections)
+        chunks = self.chunks(number) if apart else ()
+        return reduce_price(self.cluster, group.method, zero, group.servers, rows, lines, parts, chunks)
 
     def _fetched(self, slot: Slot) -> tuple[float, float]:
         """Return the seconds of weights that ZeRO 3 gathers within a lane, and the bytes a device sends."""
@@ -242,7 +327,8 @@ class Pricer(Exchanges):
         seconds = max(
             update_seconds(
                 kind, elements=self._updated(section, place), optimizer=self.job.optimizer,
-                precision=self.job.precision,
+                precision=self.job.precision, kernels=update_kernels(self.framework),
+                gradient_bytes=scalar_bytes(self.job.gradient_precision or self.job.precision),
             )
             for (_, place), kind in {(kind.name, place): kind for kind, place in owners}.items()
         )  # fmt: skip
@@ -287,15 +373,10 @@ class Pricer(Exchanges):
         )  # fmt: skip
 
     def _reduce(self, slot: Slot) -> SlotPrice:
-        group = self.placement.skeleton.holders[slot.where]
-        rows, lines, parts = self.reduced(slot.where)
-        zero = self.stages[group.pieces[0].section].zero
         pieces = self.parts(slot)
-        parts = tuple((sums, size / pieces.total) for sums, size in parts)
-        apart = zero and any(section.zero_replicas for section in self.sections)
-        chunks = self.chunks(slot.where) if apart else ()
-        found = reduce_price(self.cluster, group.method, zero, group.servers, rows, lines, parts, chunks)
-        moved, around = found.bytes * len(rows[0]), found.lane_bytes
+        found = self._reduced_price(slot.where, 1.0 / pieces.total)
+        width = len(find_groups(self.placement.skeleton)[slot.where].rows[0])
+        moved, around = found.bytes * width, found.lane_bytes
         return SlotPrice(found.seconds * pieces.here, 0.0, moved * pieces.here, around * pieces.here)
 
     def _gather(self, slot: Slot) -> SlotPrice:

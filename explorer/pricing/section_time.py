@@ -28,6 +28,11 @@ from explorer.pricing.overlap import Beside, Hidden, beside_of, hidden_seconds
 from explorer.sharding import ShardedLayers
 from explorer.tasks.skeleton import FloatArray, IntArray
 
+SECONDS = (
+    "forward_s", "input_grad_s", "weight_grad_s", "forward_comm_s", "backward_comm_s", "recompute_s",
+    "recompute_comm_s", "behind_weight_s",
+)  # fmt: skip
+"""Fields of `SectionTime` that are seconds."""
 BoolArray = npt.NDArray[np.bool_]
 Three: TypeAlias = tuple[float, float, float]
 Ways: TypeAlias = tuple[Beside | None, Beside | None, Beside | None]
@@ -58,6 +63,13 @@ class SectionTime(NamedTuple):
     """Bytes that it sends in the recomputation."""
     behind_weight_s: float = 0.0
     """Part of `backward_comm_s` that is hidden if the same backward makes the weight gradients."""
+
+
+def slowed(time: SectionTime, factor: float) -> SectionTime:
+    """Return the time of a section that takes so many times as long; the bytes stay."""
+    if factor == 1.0:
+        return time
+    return time._replace(**{name: getattr(time, name) * factor for name in SECONDS})
 
 
 @remembered(STAGES_KEPT)
@@ -218,7 +230,12 @@ def made_again(graph: LayerGraph, layers: IntArray, recompute: str) -> BoolArray
     if recompute != "full":
         return np.zeros(len(layers), dtype=bool)
     inside: BoolArray = in_blocks(graph)[layers]
-    return inside if inside.any() else np.ones(len(layers), dtype=bool)
+    return inside & ~made_once(graph)[layers] if inside.any() else np.ones(len(layers), dtype=bool)
+
+
+def made_once(graph: LayerGraph) -> BoolArray:
+    """Tell which layers no recomputation of their block comes to."""
+    return graph.memo("made once", lambda: np.array([x.once for x in graph.layers], dtype=bool))
 
 
 def in_blocks(graph: LayerGraph) -> BoolArray:

@@ -111,7 +111,9 @@ def _software(found: Found, where: str, *, on_cpu: bool) -> Software:
 def _base(first: Mapping[str, Any], ranks: int, found: Found, where: str) -> DeviceKind:
     """Make the kind with its peaks: a known card's from its data sheet, else the fastest reached."""
     if known := _known_kind(first):
-        plain = replace(known, efficiency=(), tiles=(), tile_depth=0.0)
+        plain = replace(
+            known, efficiency=(), tiles=(), tile_depth=0.0, product_kernels=(), settled_fraction=1.0
+        )
         return replace(plain, memory_bytes=float(first["memory_bytes"]))
     overhead = _overhead(first, found)
     precisions = _precisions(found)

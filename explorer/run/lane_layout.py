@@ -22,6 +22,10 @@ class LaneLayout:
     """(layers, layout) of layers laid out apart from the others."""
     uneven: tuple[tuple[str, tuple[float, ...]], ...] = ()
     """Mesh axes with unequal shares."""
+    spread: tuple[tuple[tuple[str, ...], tuple[tuple[str, str], ...]], ...] = ()
+    """(layers, layout) of layers laid out over the replicas of their stage (experts); only without `axes`."""
+    spread_axis: tuple[str, int] = ("", 1)
+    """Mesh axis carved out of the replicas for these layers: all of them."""
 
     @property
     def lane_ranks(self) -> int:
@@ -31,13 +35,26 @@ class LaneLayout:
     @property
     def whole(self) -> Self:
         """The same layers on one rank."""
-        return replace(self, layout=(), axes=(), exceptions=(), uneven=())
+        return replace(
+            self, layout=(), axes=(), exceptions=(), uneven=(), spread=(), spread_axis=("", 1)
+        )  # fmt: skip
+
+    @property
+    def mesh_axes(self) -> tuple[tuple[str, int], ...]:
+        """Mesh axes of the ranks that compute a layer together: those of a lane, or that of replicas."""
+        return (self.spread_axis,) if self.spread else self.axes
 
     @property
     def request(self) -> Request:
         """Layout, mesh axes and exceptions, as sharding takes them."""
         return Request(
             self.layout, self.axes,
-            tuple(Override(layers=layers, layout=layout) for layers, layout in self.exceptions),
+            (
+                *(Override(layers=layers, layout=layout) for layers, layout in self.exceptions),
+                *(
+                    Override(layers=layers, layout=layout, sizes=(self.spread_axis,))
+                    for layers, layout in self.spread
+                ),
+            ),
             tuple((axis, shares, 0) for axis, shares in self.uneven),
         )  # fmt: skip

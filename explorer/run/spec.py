@@ -104,7 +104,8 @@ class RunCase:
     def is_sharded(self) -> bool:
         """Whether weights are over the ranks of a lane or over lanes (ZeRO), or activations on the host."""
         zero = any(section.zero and section.shards > 1 for section in self.skeleton.sections)
-        return zero or self.lane_ranks > 1 or bool(self.hosted)
+        spread = isinstance(self.model, LaneLayout) and bool(self.model.spread)
+        return zero or spread or self.lane_ranks > 1 or bool(self.hosted)
 
     def lowered(self) -> Program:
         """Lower the program again."""

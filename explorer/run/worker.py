@@ -6,6 +6,7 @@ processes that have done all their work sometimes abort while they are taken dow
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import sys
 from pathlib import Path
@@ -44,6 +45,7 @@ class Desk:
 def main(argv: list[str]) -> int:
     """Run a specification; return only if it could not be read."""
     guard.block_sigterm()
+    faulthandler.enable()  # a rank that dies in C code says where
     spec_file = Path(argv[1]).resolve()
     rank, ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     desk = Desk(spec_file.parent, rank, ranks)

@@ -1,10 +1,8 @@
 """Leave one source out: the numbers of profiles as they would be without the rows of a source.
 
-A number fitted on a source returns to the value believed before (`Source.prior`), and is fitted again to the
-rows that other sources measured on the same device kinds (`explorer.score.knob_fit`), if they constrain it at
-all. Rows on more than `MOST_DEVICES` devices take no part, since a fit predicts each dozens of times; nor do
-ratios, in which the unknown numbers cancel. If nobody else measured such devices, the value believed before
-stands.
+A number fitted on a source, alone or among others, returns to the value believed before (`Source.prior`), and
+is fitted again to the rows of other sources that depend on it (`explorer.score.fit_rows`), if any do. If
+nobody else measured such devices, the value believed before stands.
 """
 
 from __future__ import annotations
@@ -13,18 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from explorer.base.errors import ExplorerError
-from explorer.calibrate.posterior import Array
 from explorer.cluster import Cluster
-from explorer.score.knob_fit import fit
+from explorer.score.fit_rows import FitRow, groups, refit, rows_of_sets
 from explorer.score.knobs import Knob, knobs_of
 from explorer.score.rows import SETS, ScoredRow, published
-from explorer.score.trials import TrialPart, Trials
 
-MOST_DEVICES = 128
-"""Most devices of a row that takes part in a fit."""
 ROUNDS = 3
 """Most steps of a fit."""
 
@@ -50,68 +42,39 @@ def held_out(paths: Mapping[str, Path], reference: Path | None, *, processes: in
     Raises:
         InputError: a set is unknown, or a profile has a fitted number that cannot be turned.
     """
-    found: dict[str, HeldOut] = {}
-    by_source: dict[tuple[str, tuple[Knob, ...]], HeldOut] = {}
-    for name, path in paths.items():
+    knobs = {name: _knobs(_rows(name, path)) for name, path in paths.items()}
+    rows = _others(reference) if any(knobs.values()) and reference is not None else []
+    own: dict[str, dict[str, Knob]] = {}
+    for name, known in knobs.items():
         source = SETS.get(name).source
-        knobs = _knobs(_rows(name, path))
-        own = tuple(knob for knob in knobs if source in knob.fitted_on.split())
-        kept = {name for knob in knobs if knob not in own for name in knob.fitted_on.split()}
-        if (source, own) not in by_source:
-            parts = _others(name, own, reference) if own and reference is not None else ()
-            by_source[source, own] = _fitted(own, parts, processes)
-        without = by_source[source, own]
-        found[name] = HeldOut(values=without.values, fitted_on=tuple(sorted({*without.fitted_on, *kept})))
+        own.setdefault(source, {}).update({k.key: k for k in known if source in k.fitted_on.split()})
+    fitted = {source: _without(source, tuple(k.values()), rows, processes) for source, k in own.items()}
+    found = {}
+    for name, known in knobs.items():
+        without, mine = fitted[SETS.get(name).source], own[SETS.get(name).source]
+        kept = {source for k in known if k.key not in mine for source in k.fitted_on.split()}
+        used = {source for k in known for source in without.get(k.key, (0.0, ()))[1]}
+        values = {k.key: without[k.key][0] for k in known if k.key in without}
+        found[name] = HeldOut(values=values, fitted_on=tuple(sorted(kept | used)))
     return found
 
 
-def _fitted(own: Sequence[Knob], parts: Sequence[TrialPart], processes: int) -> HeldOut:
-    """Return priors, and the fitted values of the knobs that rows of `parts` constrain."""
-    values = {knob.key: knob.prior for knob in own}
-    held = {knob.key for part in parts for knob in _knobs(_rows(part.name, Path(part.path)))}
-    knobs = [knob for knob in own if knob.key in held and knob.prior > 0]
-    if not knobs:
-        return HeldOut(values=values, fitted_on=())
-    with Trials(parts, processes=processes) as trials:
-        (start,) = trials.errors([values])
-        usable = np.isfinite(start)
-        if not usable.any():
-            return HeldOut(values=values, fitted_on=())
-
-        def errors(tried: Sequence[Mapping[str, float]]) -> list[Array]:
-            return [
-                np.where(usable, np.nan_to_num(e, nan=0.0), 0.0)
-                for e in trials.errors([{**values, **trial} for trial in tried])
-            ]
-
-        result = fit(knobs, errors, rounds=ROUNDS)
-    sources = {SETS.get(part.name).source for part in parts}
-    return HeldOut(values={**values, **result.values}, fitted_on=tuple(sorted(sources)))
+def _without(
+    source: str, knobs: Sequence[Knob], rows: Sequence[FitRow], processes: int
+) -> dict[str, tuple[float, tuple[str, ...]]]:
+    """Return by knob its value without a source, and the sources of the rows that it was fitted to."""
+    found: dict[str, tuple[float, tuple[str, ...]]] = {knob.key: (knob.prior, ()) for knob in knobs}
+    for group, others in groups(knobs, [row for row in rows if row.source != source]):
+        result = refit(group, others, fixed={}, processes=processes, rounds=ROUNDS)
+        if result is not None:
+            used = tuple(sorted({row.source for row in others}))
+            found |= {key: (value, used) for key, value in result.values.items()}
+    return found
 
 
-def _others(name: str, own: Sequence[Knob], reference: Path) -> tuple[TrialPart, ...]:
-    """Return rows that other sources measured on the device kinds of a set, in pieces of work."""
-    ours = SETS.get(name)
-    keys = {knob.key for knob in own}
-    found = []
-    for other in published():
-        theirs = SETS.get(other)
-        same_device = set(theirs.device) & set(ours.device)
-        if theirs.source == ours.source or not same_device or theirs.unit == "ratio":
-            continue
-        path = reference / theirs.path
-        rows = _rows(other, path)
-        chosen = [
-            i
-            for i, row in enumerate(rows)
-            if _devices(row) <= MOST_DEVICES and any(k.key in keys for k in knobs_of(row.case.cluster))
-        ]
-        found += [TrialPart(other, str(path), (i,)) for i in chosen]
-    return tuple(found)
-
-
-def _devices(row: ScoredRow) -> int:
-    return len({d for stage in row.case.strategy.job.stages for mesh in stage.meshes for d in mesh.devices})
+def _others(reference: Path) -> list[FitRow]:
+    places = {name: reference / SETS.get(name).path for name in published()}
+    return rows_of_sets(lambda name: _rows(name, places[name]), places)
 
 
 def _rows(name: str, path: Path) -> tuple[ScoredRow, ...]:

@@ -55,7 +55,7 @@ class LlamaRun:
     kernels: str = "fused"
     """Kernels: fused, or eager for those of PyTorch without a compiler."""
     fp8: bool = False
-    """Whether the factors of products are cast to fp8."""
+    """Whether its precision is fp8."""
     policy: str = "attention"
     """Choice of the tensors that selective recomputation recomputes: a policy of the model family."""
     framework: str = ""
@@ -71,8 +71,8 @@ def llama_case(model: Llama, run: LlamaRun, cluster: Cluster) -> ScoredCase:
     _check(model, run)
     graph = llama_graph(model, run)
     job = Job(
-        global_batch=run.batch, sequence_length=run.sequence, precision="bf16", gradient_precision="fp32",
-        optimizer="adamw", framework=run.framework,
+        global_batch=run.batch, sequence_length=run.sequence, precision="fp8" if run.fp8 else "bf16",
+        gradient_precision="fp32", optimizer="adamw", framework=run.framework,
     )  # fmt: skip
     return ScoredCase(graph, cluster, Workload(jobs=(job,)), _strategy(graph, cluster, job, run))
 
@@ -81,7 +81,7 @@ def llama_graph(model: Llama, run: LlamaRun) -> LayerGraph:
     """Return the model for samples of some tokens, with the run's kernels."""
     names = ("layers", "embed", "heads", "kv_heads", "ffn", "vocab")
     settings = {name: str(getattr(model, name)) for name in names}
-    settings |= {"kernels": run.kernels, "fp8": str(run.fp8).lower(), "selective": run.policy}
+    settings |= {"kernels": run.kernels, "selective": run.policy}
     return _graph(run.sequence, tuple(settings.items()))
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from explorer.base.registry import Registry, Spec
-from explorer.cluster import Cluster
+from explorer.cluster import Cluster, DeviceKind
+from explorer.framework import Framework
+from explorer.framework_files import load_framework
 from explorer.graph import LayerGraph
 from explorer.strategy import Strategy
 from explorer.workload import Workload
@@ -41,10 +43,34 @@ class ScoredRow:
     """Most bytes of memory in use on any device; None if unknown."""
     tensors_only: bool = False
     """Whether `measured_memory_bytes` is what an allocator allocated, not all that its process used."""
+    amount: float = 0.0
+    """Tokens, samples or operations of a step where the quantity is so many of them a second, and follows
+    from the seconds of the step alone; 0 elsewhere."""
     predicted: Callable[[], float] | None = None
-    """Returns the predicted quantity if it is not `step_time_s` (a ratio, say); None if it is."""
+    """Returns the predicted quantity if it does not follow from `step_time_s` (a ratio, say)."""
     note: Callable[[], str] | None = None
     """Returns a remark of the simulator on the row, in words; None if there is none."""
+    source: str = ""
+    """Owner of the measurement; empty for that of its set."""
+
+    @property
+    def kinds(self) -> tuple[DeviceKind, ...]:
+        """Device kinds of the nodes that it ran on."""
+        used = {group.device_kind for group in self.case.cluster.nodes}
+        return tuple(kind for kind in self.case.cluster.device_kinds if kind.name in used)
+
+    @property
+    def layout(self) -> str:
+        """How its first stage works on its devices, in words: `replica 4, tensor 8, stages 2, zero 3`."""
+        stages = self.case.strategy.jobs[0].stages
+        axes = [f"{axis} {size}" for axis, size in stages[0].meshes[0].axes]
+        found = [*axes, f"stages {len(stages)}", f"zero {stages[0].zero}", f"recompute {stages[0].recompute}"]
+        return ", ".join(found)
+
+    @property
+    def framework(self) -> Framework:
+        """Software that ran it, with its year."""
+        return load_framework(self.case.workload.jobs[0].framework)
 
 
 class RowProblem(NamedTuple):

@@ -39,6 +39,16 @@ class PredictedRow(NamedTuple):
     predicted_memory_bytes: float | None
     measured_memory_bytes: float | None
     note: str
+    source: str = ""
+    """Owner of the measurement; empty for that of its set."""
+    hardware: str = ""
+    """Device kinds that it ran on."""
+    software: str = ""
+    """Framework that ran it; empty if none is stated."""
+    year: int = 0
+    """Year of the framework; 0 if it is of no particular one."""
+    layout: str = ""
+    """How its devices work together, in words (`ScoredRow.layout`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +67,8 @@ class Scored:
     """Rows that could not be read or predicted."""
     seconds: float
     """Seconds of work, summed over processes."""
+    source: str = ""
+    """Owner of the measurements, where a row does not state its own."""
     too_noisy: tuple[PredictedRow, ...] | None = None
     """Runs that do not count because their machine was too busy; None for published sets."""
 
@@ -189,13 +201,18 @@ def predicted(row: ScoredRow) -> PredictedRow:
     report = None
     if row.predicted is None or row.measured_memory_bytes is not None:
         report = simulate(*row.case)
-    value = row.predicted() if row.predicted is not None else report.step_time_s if report else math.nan
+    seconds = report.step_time_s if report else math.nan
+    value = row.predicted() if row.predicted else row.amount / seconds if row.amount else seconds
     if not (math.isfinite(value) and value > 0):
         raise InputError(f"predicted {value}", found=value, allowed="a finite number above 0")
     held = row.measured_memory_bytes
     memory = _memory_bytes(row, report) if report and held is not None else None
     note = row.note() if row.note is not None else ""
-    return PredictedRow(row.name, row.line, row.group, value, row.measured, memory, held, note)
+    return PredictedRow(
+        row.name, row.line, row.group, value, row.measured, memory, held, note, row.source,
+        " + ".join(kind.name for kind in row.kinds), row.framework.name, row.framework.year,
+        row.layout,
+    )  # fmt: skip
 
 
 def _memory_bytes(row: ScoredRow, report: Report) -> float:
@@ -220,6 +237,7 @@ def _gathered(
         name=name,
         file=str(path),
         unit=SETS.get(name).unit,
+        source=SETS.get(name).source,
         outcomes=tuple(outcome for _, outcome in sorted(rows)),
         problems=tuple(sorted(problems)),
         seconds=seconds,

@@ -13,6 +13,8 @@ from statistics import fmean, median
 
 from explorer.calibrate.conformal import quantile, split_coverage
 
+TELLS = 0.05
+"""Share by which two measured values of a group differ before their order counts."""
 Pairs = Sequence[tuple[float, float]]
 """(predicted, measured)."""
 
@@ -35,6 +37,11 @@ class Statistics:
     """Kendall's tau-b between predicted and measured over all rows; None below two different ones."""
     tau_within_groups: float | None
     """Mean of tau-b within each group of two rows or more, weighted by its rows; None if there is none."""
+    pair_tau: float | None
+    """Kendall's tau over the pairs of rows of one group whose measured values differ by more than 5 %; None
+    without such pairs."""
+    pairs: int
+    """Number of these pairs."""
     top1_regret_pct: float | None
     """Mean over groups of two rows or more: measured of the predicted best over the best measured, - 1."""
     memory_mean_abs_error_pct: float | None
@@ -82,6 +89,8 @@ def statistics(
         bias_pct=fmean(errors),
         kendall_tau=tau(pairs),
         tau_within_groups=tau_within(pairs, groups),
+        pair_tau=pair_tau(pairs, groups),
+        pairs=len(_told_apart(pairs, groups)),
         top1_regret_pct=regret_pct(pairs, groups, larger_is_better=larger_is_better),
         memory_mean_abs_error_pct=fmean(held) if held else None,
         band_80_pct=band_pct(pairs),
@@ -125,6 +134,28 @@ def tau_within(pairs: Pairs, groups: Sequence[str]) -> float | None:
     """Return the mean tau within groups, each weighted by its rows."""
     found = [(value, len(rows)) for rows in _by_group(pairs, groups) if (value := tau(rows)) is not None]
     return sum(v * n for v, n in found) / sum(n for _, n in found) if found else None
+
+
+def pair_tau(pairs: Pairs, groups: Sequence[str]) -> float | None:
+    """Return Kendall's tau over pairs within groups that measurements tell apart (`TELLS`); None without any.
+
+    >>> pair_tau([(1, 10), (2, 20), (3, 15), (4, 15.1)], ["a", "a", "a", "a"])
+    0.2
+    """
+    signs = _told_apart(pairs, groups)
+    return sum(signs) / len(signs) if signs else None
+
+
+def _told_apart(pairs: Pairs, groups: Sequence[str]) -> list[int]:
+    """Return for every pair of rows that differs 1 if it is predicted in its order, -1 if not, 0 if equal."""
+    found = []
+    for rows in _by_group(pairs, groups):
+        for i, (predicted, measured) in enumerate(rows):
+            for other_predicted, other_measured in rows[:i]:
+                if max(measured, other_measured) > (1 + TELLS) * min(measured, other_measured):
+                    product = (predicted - other_predicted) * (measured - other_measured)
+                    found.append((product > 0) - (product < 0))
+    return found
 
 
 def regret_pct(pairs: Pairs, groups: Sequence[str], *, larger_is_better: bool = False) -> float | None:

@@ -8,12 +8,13 @@ from explorer.base.formats import csv_text
 from explorer.score.running import Scored
 
 HEADS = (
-    "set", "rows", "skipped", "mean error", "median", "worst", "bias", "tau", "tau in groups", "top-1 regret",
-    "memory error", "80 % band", "coverage",
+    "set", "rows", "skipped", "mean error", "median", "worst", "bias", "tau", "tau in groups", "tau of pairs",
+    "top-1 regret", "memory error", "80 % band", "coverage",
 )  # fmt: skip
 EACH = (
     "set", "file", "line", "name", "group", "unit", "predicted", "measured", "error_pct",
     "predicted_memory_bytes", "measured_memory_bytes", "memory_error_pct", "note",
+    "source", "hardware", "software", "year", "layout",
 )  # fmt: skip
 
 
@@ -32,6 +33,7 @@ def cells(scored: Scored) -> tuple[str, ...]:
         _percent(found.bias_pct, signed=True),
         _plain(found.kendall_tau),
         _plain(found.tau_within_groups),
+        "" if found.pair_tau is None else f"{found.pair_tau:.3f} of {found.pairs}",
         _percent(found.top1_regret_pct),
         _percent(found.memory_mean_abs_error_pct),
         _percent(found.band_80_pct),
@@ -50,8 +52,8 @@ def markdown(scores: Sequence[Scored]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
-def each_csv(scores: Sequence[Scored]) -> str:
-    """Return a CSV table, one line per row of any set."""
+def each_csv(scores: Sequence[Scored], more: Sequence[Sequence[object]] = ()) -> str:
+    """Return a CSV table, one line per row of any set; lines of `more` stand below."""
     rows: list[Sequence[object]] = [EACH]
     for scored in scores:
         for row in (*scored.outcomes, *(scored.too_noisy or ())):
@@ -61,9 +63,10 @@ def each_csv(scores: Sequence[Scored]) -> str:
                 scored.name, scored.file, row.line, row.name, row.group, scored.unit,
                 f"{row.predicted:.9g}", f"{row.measured:.9g}", _error(row.predicted, row.measured),
                 "" if guess is None else f"{guess:.0f}", "" if held is None else f"{held:.0f}", memory,
-                row.note,
+                row.note, row.source or scored.source, row.hardware, row.software, row.year or "",
+                row.layout,
             ])  # fmt: skip
-    return csv_text(rows)
+    return csv_text([*rows, *more])
 
 
 def _error(predicted: float, measured: float) -> str:

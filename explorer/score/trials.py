@@ -43,10 +43,20 @@ class Trials:
     Args:
         parts: the rows.
         processes: most processes; 1 works in this process.
+        keys: by part, the knobs that its rows depend on; None if all of them may. A part is predicted once
+            for equal values of these.
     """
 
-    def __init__(self, parts: Sequence[TrialPart], *, processes: int) -> None:
+    def __init__(
+        self,
+        parts: Sequence[TrialPart],
+        *,
+        processes: int,
+        keys: Mapping[TrialPart, frozenset[str]] | None = None,
+    ) -> None:
         self.parts = tuple(parts)
+        self._keys = keys
+        self._known: dict[TrialTask, Array] = {}
         self._pool = (
             ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
             if processes > 1
@@ -64,10 +74,15 @@ class Trials:
 
     def errors(self, trials: Sequence[Mapping[str, float]]) -> list[Array]:
         """Return the logarithms of predicted over measured by trial; NaN if the simulator refuses a row."""
-        works = [(part, tuple(sorted(trial.items()))) for trial in trials for part in self.parts]
-        found = list(self._pool.map(_errors, works) if self._pool else map(_errors, works))
-        n = len(self.parts)
-        return [np.concatenate(found[i * n : (i + 1) * n]) for i in range(len(trials))]
+        works = [[self._task(part, trial) for part in self.parts] for trial in trials]
+        new = list(dict.fromkeys(work for row in works for work in row if work not in self._known))
+        found = self._pool.map(_errors, new) if self._pool else map(_errors, new)
+        self._known |= dict(zip(new, found, strict=True))
+        return [np.concatenate([self._known[work] for work in row]) for row in works]
+
+    def _task(self, part: TrialPart, trial: Mapping[str, float]) -> TrialTask:
+        known = None if self._keys is None else self._keys[part]
+        return part, tuple(sorted((k, value) for k, value in trial.items() if known is None or k in known))
 
 
 TrialTask = tuple[TrialPart, tuple[tuple[str, float], ...]]
@@ -100,12 +115,13 @@ def _predicted(
         base = row.case.cluster
         if id(base) not in clusters:
             clusters[id(base)] = turned(base, values)
-        return simulate(*row.case._replace(cluster=clusters[id(base)])).step_time_s
+        seconds = simulate(*row.case._replace(cluster=clusters[id(base)])).step_time_s
+        return row.amount / seconds if row.amount else seconds
     except ExplorerError:
         return np.nan  # `Trials.errors` says so, and whoever fits leaves the row out
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=64)
 def _read(name: str, path: str, values: tuple[tuple[str, float], ...]) -> ReadRows:
     with knobs_at(values):
         return SETS.get(name).read(Path(path))

@@ -26,6 +26,7 @@ import numpy as np
 
 from explorer.base.caching import remembered
 from explorer.cluster import Cluster
+from explorer.cluster.memory_room import memory_room
 from explorer.graph import LayerGraph
 from explorer.pricing import Pricer
 from explorer.schedules.spec import ROUNDING
@@ -141,7 +142,7 @@ def even_bounds_of(table: StageTable, degrees: Degrees, *, memory: str = "all") 
         for r in {0, positions - 1}
     )
     peak = (peak + kind.reserved_bytes) * ROUNDING
-    return Bounds(step_time_s=step_s, peak_memory_bytes=peak, over_bytes=peak - kind.memory_bytes)
+    return Bounds(step_time_s=step_s, peak_memory_bytes=peak, over_bytes=peak - memory_room(kind).limit_bytes)
 
 
 def _even_held(
@@ -177,7 +178,7 @@ def _peaks(
     *,
     everything: bool,
 ) -> list[tuple[float, float]]:
-    """Return (peak, peak over capacity) of the first position, which keeps most, and the last (logits)."""
+    """Return (peak, peak over what a device takes) of the first position and the last (logits)."""
     positions = len(sections)
     chunks = len(strategy.stages) // positions
     found = []
@@ -186,7 +187,7 @@ def _peaks(
         ahead = _forwards_first(positions, r, chunks, count)
         held = _held_bytes(pricer, sections[r], ahead, everything=everything)
         peak = (held + kind.reserved_bytes) * ROUNDING
-        found.append((peak, peak - kind.memory_bytes))
+        found.append((peak, peak - memory_room(kind).limit_bytes))
     return found
 
 

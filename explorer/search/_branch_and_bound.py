@@ -73,6 +73,7 @@ class BranchAndBound:
         self.points = OpenPoints(self.standing)
         self._uneven, self._cut = UnevenStages(problem), set[Family]()
         """Uneven stages, and groups for which they were looked for."""
+        self._proven = 0.0
         self._closest = 0
         """Points simulated only to say how close they come."""
         self._saved = 0.0
@@ -84,9 +85,14 @@ class BranchAndBound:
 
     @property
     def lower_bound(self) -> float:
-        """Return what no strategy of the space is better than."""
+        """Return what no strategy of the space is better than, or the best so far if that left the space and
+        is better than all in it.
+        """
         standing = self.standing
-        return max(standing.floor, min(standing.best, self.open_bound, self.elsewhere.open_bound))
+        now = max(standing.floor, min(standing.best, self.open_bound, self.elsewhere.open_bound))
+        # what was proven stays: a closer look at a node may round its bound below the one it had
+        self._proven = max(self._proven, now)
+        return min(self._proven, standing.best)
 
     @property
     def open_bound(self) -> float:

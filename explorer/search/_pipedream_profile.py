@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from explorer.base.errors import InputError
-from explorer.base.units import dtype_bytes
+from explorer.base.units import dtype_bytes, tensor_type
 from explorer.cluster import DeviceKind
 from explorer.graph import COMPUTE, Layer, LayerGraph
 from explorer.models.pipedream import without_unused
@@ -91,7 +91,8 @@ def _predicted_s(graph: LayerGraph, kind: DeviceKind | None, samples: int, preci
 def _parameter_bytes(graph: LayerGraph, layer: Layer, precision: str) -> float:
     items = [graph.parameter[use.name] for use in layer.parameters]
     return sum(
-        item.elements * dtype_bytes(precision if item.dtype == COMPUTE else item.dtype) for item in items
+        item.elements * dtype_bytes(tensor_type(precision) if item.dtype == COMPUTE else item.dtype)
+        for item in items
     )
 
 

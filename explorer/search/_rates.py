@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.cluster import DeviceKind
+from explorer.cluster.memory_room import memory_room
 from explorer.search._devices import DeviceOrder
 from explorer.search.objectives import Objective
 from explorer.search.problem import Problem
@@ -50,5 +51,6 @@ class Rates:
 
 
 def room_of(problem: Problem, kind: DeviceKind) -> float:
-    """Return the bytes that a device of a kind may hold."""
-    return min(kind.memory_bytes, problem.memory_limit_bytes or kind.memory_bytes)
+    """Return the bytes that a device of a kind may be predicted to hold."""
+    most = memory_room(kind).limit_bytes
+    return min(most, problem.memory_limit_bytes or most)

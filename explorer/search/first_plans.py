@@ -15,7 +15,7 @@ from operator import itemgetter
 import numpy as np
 
 from explorer.base.errors import ExplorerError
-from explorer.base.units import dtype_bytes
+from explorer.base.units import scalar_bytes
 from explorer.schedules import SCHEDULES
 from explorer.search._devices import on_devices
 from explorer.search._groups import PREFER
@@ -75,7 +75,7 @@ def _shapes(problem: Problem) -> Iterator[tuple[int, int]]:
     """Yield tensor degrees and pipeline positions, in the order of the rule."""
     graph, order = problem.graph, problem.order
     kind = problem.needed_cluster.kind_of(order[0])
-    width = dtype_bytes(problem.job.precision)
+    width = scalar_bytes(problem.job.precision)
     if sum(item.elements for item in graph.parameters) * width <= room_of(problem, kind):
         yield 1, 1
     tensor = max(tensor_sizes(problem.needed_cluster, order)) if TENSOR in splittable(graph) else 1

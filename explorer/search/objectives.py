@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from explorer.base.errors import InputError
-from explorer.base.units import dtype_bytes
+from explorer.base.units import dtype_bytes, scalar_bytes, tensor_type
 from explorer.cluster import Cluster, DeviceKind
 from explorer.costs.energy import SECONDS_PER_HOUR, dollars, dollars_per_hour, energy_joules
 from explorer.costs.least_seconds import least_flops
@@ -68,7 +68,7 @@ def _peaks(pool: Pool, job: Job) -> list[float]:
 
 def _fastest(kind: DeviceKind, job: Job) -> float:
     """Return the FLOP/s of the fastest units: those of vectors compute in fp32 whatever the precision is."""
-    vectors = dict(kind.peak_flops_per_s).get("fp32", 0.0) if dtype_bytes(job.precision) < 4 else 0.0
+    vectors = dict(kind.peak_flops_per_s).get("fp32", 0.0) if scalar_bytes(job.precision) < 4 else 0.0
     return max(kind.peak(job.precision), vectors)
 
 
@@ -95,7 +95,7 @@ def _least_joules(graph: LayerGraph, job: Job, pool: Pool) -> float:
 
 def _least_bytes(graph: LayerGraph, job: Job, pool: Pool) -> float:
     """Return the bytes of all weights, spread evenly over all devices that may be used."""
-    names = (job.precision if item.dtype == COMPUTE else item.dtype for item in graph.parameters)
+    names = (tensor_type(job.precision) if item.dtype == COMPUTE else item.dtype for item in graph.parameters)
     held = sum(item.elements * dtype_bytes(name) for item, name in zip(graph.parameters, names, strict=True))
     return held / pool.count
 

@@ -17,13 +17,13 @@ from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, Axis, State
 
 @RULES.add("experts", title="by expert with all-to-all, or inside each expert")
 def experts(layer: Layer, dims: tuple[str, ...], axis: Axis) -> Signature | None:
-    """Return the signature of experts that read (tokens, scores), and write tokens and what they keep."""
+    """Return the signature of experts that read tokens and scores, and write tokens and what they keep."""
     signature = einsum(layer, dims, axis)
     if set(dims) & _mixed(layer):
         return None  # what goes in and comes out by the same name is mixed on the way
     if signature is None or "experts" not in dims or not layer.reads:
         return signature
-    if not axis.carved and "seq" not in layer.reads[0].dims:
+    if not axis.carved and "seq" not in layer.reads[token_read(layer)].dims:
         return signature
     reads = tuple(_tokens(use, axis) for use in layer.reads)
     own = tuple("experts" in use.dims for use in layer.writes)
@@ -33,7 +33,7 @@ def experts(layer: Layer, dims: tuple[str, ...], axis: Axis) -> Signature | None
     )
     # The buffer of one device: all tokens of its own samples, or its part of the sequence.
     local = active_experts(layer) * (1.0 if axis.carved else 1.0 / axis.size)
-    exchange = Inner(op="all_to_all", tensor=0, factor=local, dtype=COMPUTE)
+    exchange = Inner(op="all_to_all", tensor=token_read(layer), factor=local, dtype=COMPUTE)
     return replace(
         signature,
         reads=reads,
@@ -45,10 +45,18 @@ def experts(layer: Layer, dims: tuple[str, ...], axis: Axis) -> Signature | None
 
 
 def _mixed(layer: Layer) -> set[str]:
-    """Return the dimensions that the first read, the first write and the weights have: not `experts`."""
-    read, written = set(layer.reads[0].dims if layer.reads else ()), set(layer.writes[0].dims)
+    """Return the dimensions that tokens, what is made of them and the weights have: not `experts`."""
+    read = set(layer.reads[token_read(layer)].dims if layer.reads else ())
+    written = set(layer.writes[0].dims)
     held = {dim for use in layer.parameters for dim in use.dims}
     return read & written & held
+
+
+def token_read(layer: Layer) -> int:
+    """Return which of its reads are a layer's tokens: those with the dimensions of what it writes, else the
+    first. A captured module may read the chosen experts before them.
+    """
+    return next((k for k, use in enumerate(layer.reads) if use.dims == layer.writes[0].dims), 0)
 
 
 def active_experts(layer: Layer) -> float:

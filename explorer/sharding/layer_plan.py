@@ -83,7 +83,9 @@ class LayerPlan:
     work: float
     """Share of the layer's work per sample of its replica."""
     pieces: tuple[tuple[str, float], ...]
-    """Dimensions that are split, with the share of each that one device has."""
+    """Dimensions that are split, with the share of each that one device has; of keys and values that go
+    around a ring (`ring`) the share that it has at a time.
+    """
     forward: tuple[Exchange, ...]
     """Collectives inside the forward."""
     backward: tuple[Exchange, ...]
@@ -236,7 +238,9 @@ def _pieces(
     for signature, axis in zip(chosen, axes, strict=True):
         for dim in signature.dims:
             parts.setdefault(dim, []).append(axis)
-    return tuple((dim, part(sizes[dim], over)) for dim, over in parts.items())
+    rings = [axis for item, axis in zip(chosen, axes, strict=True) if any(i.op == RING for i in item.forward)]
+    around = ((RING, part(sizes["seq"], rings)),) if rings else ()  # keys and values at a time
+    return (*((dim, part(sizes[dim], over)) for dim, over in parts.items()), *around)
 
 
 def _held(

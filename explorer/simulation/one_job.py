@@ -69,7 +69,7 @@ def simulate_job(
 ) -> Report:
     """Predict time, memory and traffic of one job's strategy (see `explorer.simulation.simulate`)."""
     framework = load_framework(job.framework)
-    cluster, strategy = cluster_under(cluster, framework), strategy_under(strategy, framework)
+    cluster, strategy = cluster_under(cluster, framework), strategy_under(strategy, framework, graph, job)
     problems = check_job(graph, cluster, job, strategy)
     if problems:
         raise PlanError(problems)

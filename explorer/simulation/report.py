@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from explorer.base.caching import IdentityCache, Owner, remembered
 from explorer.cluster import Cluster
+from explorer.cluster.memory_room import MemoryRoom, memory_room, worst
 from explorer.passes.timing import FloatArray, Timing
 from explorer.pricing import Pricer, Prices
 from explorer.pricing.traffic import device_traffic
@@ -24,6 +26,8 @@ from explorer.tasks.program import GATHER, HOST, JOIN, REDUCE, TRANSFER, Program
 from explorer.tasks.program_tables import derived
 from explorer.tasks.skeleton import IntArray
 from explorer.workload import Job
+
+Value = TypeVar("Value")
 
 NO_FLOPS = "the model does not state its FLOPs"
 """Reason why there is no MFU, if there is none."""
@@ -39,7 +43,7 @@ class Overflow:
     lane: int
     """Its lane."""
     over_bytes: float
-    """Bytes by which it overflows."""
+    """Bytes by which its predicted peak is above its memory, or what its margin leaves of that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +93,9 @@ class Report(Owner):
     does not state its FLOPs (measured seconds alone).
     """
     feasible: bool
-    """Whether everything fits in memory."""
+    """Whether all devices take it: none does not fit, or under the margin `surely` all fit for sure."""
     overflows: tuple[Overflow, ...]
-    """Devices that do not fit."""
+    """Devices that do not take it."""
     lanes: tuple[tuple[int, ...], ...]
     """Devices of each lane (equal replicas folded into one lane of the first)."""
     lane_devices: tuple[tuple[int, ...], ...]
@@ -100,6 +104,8 @@ class Report(Owner):
     """Per lane: bytes of one device at its peak, by `MEMORY_PARTS`."""
     capacity_bytes: tuple[float, ...]
     """Per lane: memory of one device."""
+    rooms: tuple[MemoryRoom, ...]
+    """Per lane: up to which peak its smallest device fits, and beyond which it does not."""
     busy_s: tuple[float, ...]
     """Per lane: seconds of compute in one step."""
     versions: tuple[int, ...]
@@ -122,12 +128,25 @@ class Report(Owner):
     """Outcome of the dispatch; None if places were fixed before."""
     jobs: tuple[tuple[str, Report], ...] = ()
     """Each job's own report if several jobs share the cluster (this one then sums them up); else ()."""
+    shared_verdict: str = ""
+    """Verdict on the memory of devices that several jobs share; empty if there is one job."""
     _memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def peak_memory_bytes(self) -> tuple[float, ...]:
         """Per lane: peak of one device, all parts except `cached`: what has to fit."""
         return self.memo("peaks", lambda: tuple([sum(x[:_GIVEN_BACK]) for x in self.memory_parts_bytes]))
+
+    @property
+    def memory_verdicts(self) -> tuple[str, ...]:
+        """Per lane: whether it fits, may fit or does not fit (`explorer.cluster.memory_room`)."""
+        pairs = zip(self.rooms, self.peak_memory_bytes, strict=True)
+        return self.memo("memory verdicts", lambda: tuple([room.verdict(peak) for room, peak in pairs]))
+
+    @property
+    def memory_verdict(self) -> str:
+        """Whether the plan fits, may fit or does not fit: the worst over its devices."""
+        return self.shared_verdict or worst(self.memory_verdicts)
 
     @property
     def order_gap(self) -> float | None:
@@ -145,7 +164,7 @@ class Report(Owner):
         """All devices used, ascending."""
         return self.memo("devices", lambda: tuple(sorted(chain.from_iterable(self.lane_devices))))
 
-    def per_device(self, values: tuple[float, ...]) -> list[float]:
+    def per_device(self, values: tuple[Value, ...]) -> list[Value]:
         """Spread values by lane over `devices`."""
         of = {device: value for lane, value in zip(self.lane_devices, values, strict=True) for device in lane}
         return [of[device] for device in self.devices]
@@ -191,7 +210,7 @@ def _fullest_devices(
             if not devices:
                 continue
             room = _room(cluster, (devices,))
-            over = float(found[lane].sum() + room.reserved[0] - room.memory[0])
+            over = float(found[lane].sum() + room.reserved[0] - room.limit[0])
             if over > best[lane]:
                 best[lane], parts[lane], chosen[lane] = over, found[lane], devices
     return parts, tuple(chosen)
@@ -231,11 +250,11 @@ def build_report(
     parts, fullest = _fullest_devices(cluster, program, prices)
     room = _room_of(cluster, program, fullest)
     parts[:, 6] = room.reserved
-    over = parts.sum(axis=1) - room.memory
+    peaks = parts.sum(axis=1)
     parts[:, 7] = room.cached * (parts[:, 4] + parts[:, 5])
     overflows = tuple(
-        Overflow(device=fullest[lane][0], lane=lane, over_bytes=float(over[lane]))
-        for lane in np.flatnonzero(over > 0).tolist()
+        Overflow(device=fullest[lane][0], lane=lane, over_bytes=float(peaks[lane] - room.below[lane]))
+        for lane in np.flatnonzero(peaks > room.limit).tolist()
     )
     known = _folded(program, cluster, job, folded)
     bubble = 1.0 - float((busy * known.weights).sum() / (step * known.weights.sum())) if step else 0.0
@@ -253,6 +272,7 @@ def build_report(
         lane_devices=folded,
         memory_parts_bytes=tuple(map(tuple, parts.tolist())),
         capacity_bytes=room.capacity,
+        rooms=room.rooms,
         busy_s=tuple(busy.tolist()),
         versions=_by_stage(program, "versions", program.versions, len(strategy.stages)),
         delay=_by_stage(program, "delay", program.delay, len(strategy.stages)),
@@ -307,6 +327,12 @@ class _Room:
     """Memory of its smallest device."""
     memory: FloatArray
     """The same as an array."""
+    rooms: tuple[MemoryRoom, ...]
+    """Borders of that device."""
+    limit: FloatArray
+    """Largest peak that it takes."""
+    below: FloatArray
+    """What a peak above the limit is compared with: its memory, or the limit if that is less."""
     reserved: FloatArray
     """What its greediest process reserves."""
     cached: FloatArray
@@ -324,9 +350,14 @@ def _room_of(cluster: Cluster, program: Program, lanes: tuple[tuple[int, ...], .
 def _room(cluster: Cluster, lanes: tuple[tuple[int, ...], ...]) -> _Room:
     kinds = [[cluster.kind_of(device) for device in devices] for devices in lanes]
     capacity = tuple(min(kind.memory_bytes for kind in row) for row in kinds)
+    rooms = tuple(min(map(memory_room, row), key=attrgetter("limit_bytes")) for row in kinds)
+    limit = np.array([room.limit_bytes for room in rooms])
     return _Room(
         capacity=capacity,
         memory=np.array(capacity),
+        rooms=rooms,
+        limit=limit,
+        below=np.minimum(limit, capacity),
         reserved=np.array([max(kind.reserved_bytes for kind in row) for row in kinds]),
         cached=np.array([max(kind.software.cached_fraction for kind in row) for row in kinds]),
     )

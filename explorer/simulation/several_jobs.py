@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from explorer.base.errors import PlanError
 from explorer.cluster import Cluster
+from explorer.cluster.memory_room import memory_room, worst
 from explorer.framework_files import load_framework
 from explorer.graph import LayerGraph
 from explorer.passes.events import run_events
@@ -95,7 +96,11 @@ def simulate_jobs(
     if problems:
         raise PlanError(problems)
     frameworks = {job.name: load_framework(job.framework) for job in workload.jobs}
-    chosen = {part.job: strategy_under(part, frameworks[part.job]) for part in strategy.jobs}
+    jobs = {job.name: job for job in workload.jobs}
+    chosen = {
+        part.job: strategy_under(part, frameworks[part.job], by_key[jobs[part.job].graph], jobs[part.job])
+        for part in strategy.jobs
+    }
     counts = [1] * len(workload.jobs)
     once = _run(by_key, cluster, workload, chosen, counts, force_events=force_events)
     longest = max(part.alone_s for part in once.parts)
@@ -244,10 +249,15 @@ def _sum_up(cluster: Cluster, reports: list[tuple[str, Report]]) -> Report:
                 # what a process loses before its first tensor is lost once for each job
                 held[device] += used
                 home.setdefault(device, lane)
+    rooms = {device: memory_room(cluster.kind_of(device)) for device in sorted(held)}
     overflows = tuple(
-        Overflow(device=device, lane=home[device], over_bytes=used - cluster.kind_of(device).memory_bytes)
-        for device, used in sorted(held.items())
-        if used > cluster.kind_of(device).memory_bytes
+        Overflow(
+            device=device,
+            lane=home[device],
+            over_bytes=held[device] - min(room.limit_bytes, cluster.kind_of(device).memory_bytes),
+        )
+        for device, room in rooms.items()
+        if held[device] > room.limit_bytes
     )
     return replace(
         slowest,
@@ -255,5 +265,6 @@ def _sum_up(cluster: Cluster, reports: list[tuple[str, Report]]) -> Report:
         throughput_samples_per_s=sum(report.throughput_samples_per_s for _, report in reports),
         feasible=not overflows,
         overflows=overflows,
+        shared_verdict=worst(tuple(room.verdict(held[device]) for device, room in rooms.items())),
         jobs=tuple(reports),
     )

@@ -9,6 +9,7 @@ Both give what `explorer.pricing` gives for the same choices (`with_choices`).
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -17,12 +18,14 @@ import numpy as np
 from explorer.costs.compute import settled
 from explorer.costs.memory import StageMemory
 from explorer.costs.memory_arrays import graph_arrays
+from explorer.costs.stragglers import lane_factor, stage_factor
 from explorer.pricing.lane_collectives import inside_of
 from explorer.pricing.layer_columns import LaneColumns, LayerColumns
 from explorer.pricing.overlap import beside_of
 from explorer.pricing.section_time import (
     SectionTime,
     Ways,
+    slowed,
     summed,
 )
 from explorer.sharding.assign import assign, followed
@@ -75,7 +78,8 @@ class Assembled:
             layers: positions of the layers to sum; None for all.
         """
         ways, kind_s = self._hidden()
-        return summed(self._columns(kind_s), ways, *self.layers.summed(layers))
+        found, lane = summed(self._columns(kind_s), ways, *self.layers.summed(layers)), self.layers.lane
+        return slowed(found, stage_factor(lane.kinds, lane.devices))
 
     def memory(self, layers: IntArray | None = None) -> StageMemory:
         """Return the memory of one device for some layers; None for all."""
@@ -95,8 +99,9 @@ class Assembled:
             kind_s=kind_s,
             slowdown=max(kind.overlap_slowdown for kind in lane.kinds),
         )
-        wait = 1.0 + max(kind.lockstep_wait for kind in lane.kinds)
-        return LayerColumns(compute_s=self.compute_s * wait, lane=columns)
+        wait = lane_factor(lane.kinds, math.prod(axis.size for axis in lane.axes))
+        waits = np.where(self.layers.apart, wait, 1.0)
+        return LayerColumns(compute_s=self.compute_s * waits, lane=columns)
 
     def _hidden(self) -> tuple[Ways, FloatArray]:
         """Return the collectives that work hides, and the seconds of each kind of collective."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from explorer.base.units import dtype_bytes
+from explorer.base.units import scalar_bytes
 from explorer.costs.memory_arrays import graph_arrays
 from explorer.graph import LayerGraph
 from explorer.pricing.layer_columns import FloatArray
@@ -41,7 +41,7 @@ def borders_of(graph: LayerGraph, precision: str) -> Borders:
 def _borders(graph: LayerGraph, precision: str) -> Borders:
     writer, reader, tensor = layer_edges(graph)
     count = len(graph.layers)
-    size = graph_arrays(graph).compute * dtype_bytes(precision) + graph_arrays(graph).fixed
+    size = graph_arrays(graph).compute * scalar_bytes(precision) + graph_arrays(graph).fixed
     furthest = np.full(len(size), -1, dtype=np.int64)
     np.maximum.at(furthest, tensor, reader)
     made_by = np.zeros(len(size), dtype=np.int64)

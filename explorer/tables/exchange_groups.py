@@ -12,7 +12,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from explorer.base.caching import Hashed
-from explorer.base.units import dtype_bytes
+from explorer.base.units import scalar_bytes
 from explorer.cluster import Cluster
 from explorer.costs.memory_arrays import FloatArray, graph_arrays
 from explorer.costs.memory_counts import carved_of, spread_axes
@@ -196,7 +196,7 @@ def _by_sums(
         parameters: their positions.
     """
     table, own = graph_arrays(graph).weight, shards.holdings
-    width = dtype_bytes(job.gradient_precision or job.precision)
+    width = scalar_bytes(job.gradient_precision or job.precision)
     sizes = ((table["compute"] * width + table["fixed"]) * table["density"] * share).tolist()
     found: dict[Sums, dict[int, float]] = {}
     for p in parameters:

@@ -130,6 +130,8 @@ class Swaps:
             np.maximum(busy[place], seconds * (zero >= 2), out=busy[place])
         each = busy.max(axis=0)
         apart = exchange.inside.any(axis=0) | exchange.expert_earlier.any(axis=0)
+        slows = exchange.slowdown * (exchange.fetch + sent + exchange.earlier) + exchange.first + exchange.end
+        apart |= slows.any(axis=0)
         first = [pairs[0][0] for pairs in inner]
         same = np.array_equal(guess, lower)
         return Swaps(
@@ -249,12 +251,12 @@ class Pairs:
     def with_exchanges(self) -> Seconds:
         """Return the seconds of stages, or of the exchanges that are to be hidden behind them if longer."""
         fetch, inside = self.exchange.fetch / self.run, self.exchange.inside / self.run
-        work = self.seconds
+        work, ends = self._slowed(), self._ends()
         forward, backward, input_grad = (np.maximum(part + inside, fetch) for part in work[:3])
-        longer = Seconds(forward, backward, input_grad, work.weight_grad)
+        longer = Seconds(forward + ends[0], backward + ends[1], input_grad, work.weight_grad)
         if work.comm is not None:  # what was added waits for exchanges: other work may run meanwhile
             computing = work.forward + work.backward - work.comm
-            longer = longer._replace(comm=forward + backward - computing)
+            longer = longer._replace(comm=longer.forward + longer.backward - computing)
         sent = np.where(self.zero >= 2, (self.exchange.last + self.exchange.earlier) / self.run, 0.0)
         sent += GATHERS[self.schedule.apart] * fetch
         sent *= len({copy for _, copy in self.held[0]})
@@ -265,6 +267,29 @@ class Pairs:
         more = np.maximum(0.0, busy - longer.work(self.schedule.apart, self.held))[self.home]
         more /= len(self.held[0])
         return longer._replace(backward=longer.backward + more, weight_grad=longer.weight_grad + more)
+
+    def _slowed(self) -> Seconds:
+        """Return the seconds of stages beside exchanges, which slow them (`pricing.exchanges_beside`)."""
+        work, exchange = self.seconds, self.exchange
+        fetch = exchange.fetch / self.run
+        every = exchange.last + exchange.earlier + exchange.expert_last + exchange.expert_earlier
+        bucketed = (exchange.earlier + exchange.expert_earlier) > 0
+        reduced = every * np.where(self.zero >= 2, 1.0 / self.run, bucketed / self.m)
+        behind = fetch, fetch + reduced, fetch, reduced
+        parts = (work.forward, work.backward, work.input_grad, work.weight_grad)
+        pairs = zip(parts, behind, strict=True)
+        slowed = [part + exchange.slowdown * np.minimum(other, part) for part, other in pairs]
+        return Seconds(slowed[0], slowed[1], slowed[2], slowed[3], work.comm)
+
+    def _ends(self) -> tuple[FloatArray, FloatArray]:
+        """Return the seconds of exchanges that a forward and a backward wait for besides those that the step
+        shows once.
+        """
+        exchange, blocks = self.exchange, 1.0 / self.m
+        bucket = exchange.last + exchange.expert_last
+        # of the gathers a step shows one block's: about what those within blocks take
+        first = exchange.first * (1.0 - blocks / 2)
+        return first, np.maximum(0.0, exchange.end - blocks * bucket)
 
     def channels(self, *, alike: bool = True) -> FloatArray:
         """Return the (N,) seconds that exchanges of microbatches take one after the other.

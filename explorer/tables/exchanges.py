@@ -13,12 +13,15 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from explorer.base.units import dtype_bytes
+from explorer.base.units import scalar_bytes
 from explorer.cluster import DeviceKind
-from explorer.costs.collectives import CollectiveLines, lowest_line
+from explorer.costs.algorithm_lines import CollectiveLines
+from explorer.costs.collectives import lowest_line
 from explorer.costs.memory_arrays import graph_arrays
 from explorer.costs.memory_counts import Counts
-from explorer.costs.update_time import updates_seconds
+from explorer.costs.update_time import update_kernels, updates_seconds
+from explorer.framework import UNITS
+from explorer.framework_files import load_framework
 from explorer.graph import LayerGraph
 from explorer.pricing.gradient_sync import Steps, gathered_bytes, updated_elements
 from explorer.pricing.layer_columns import FloatArray
@@ -52,6 +55,10 @@ class RunExchange(NamedTuple):
     """Blocks of a run, in which weights are gathered one by one; at least 1."""
     fetched_s: FloatArray
     """Seconds of weights that ZeRO 3 gathers within the lane, in every forward and backward."""
+    first_s: FloatArray
+    """Seconds of the units that are gathered at the begin of a forward, if the framework waits for them."""
+    last_s: FloatArray
+    """Seconds of the units that are reduced at the end of a backward, as `first_s`."""
 
 
 class ParameterBytes:
@@ -110,6 +117,15 @@ class BlockCount:
         begins = (self._block >= 0) & (self._block != before)
         self._whole = begins.sum() == len(np.unique(self._block[self._block >= 0]))
         self._begins, self._number = begins, positions.sums(begins.astype(np.int64))
+        uses, elements = graph_arrays(graph).uses, np.array([item.elements for item in graph.parameters])
+        of_layer = np.bincount(uses.layer, weights=elements[uses.item], minlength=len(graph.layers))
+        self._elements = positions.sums(of_layer)
+        self._within = positions.sums(of_layer * (self._block >= 0))
+
+    def outside(self, starts: IntArray, stops: IntArray) -> FloatArray:
+        """Return the share of the parameters of runs that is outside of blocks; 0 where there are none."""
+        every, within = (part[stops] - part[starts] for part in (self._elements, self._within))
+        return np.asarray(np.where(within > 0, (every - within) / np.maximum(every, 1e-300), 0.0))
 
     def of(self, starts: IntArray, stops: IntArray) -> FloatArray:
         """Return the blocks of runs, at least 1."""
@@ -193,6 +209,8 @@ class StageExchanges:
             everything = everything + total
         blocks = self.block_count.of(starts, stops)
         gathers = bool(zero) and self.shards > 1
+        by_units = gathers and zero >= 2 and load_framework(self.job.framework).exchanges == UNITS
+        first, last = self._ends(held, starts, stops, zero) if by_units else (none, none)
         return RunExchange(
             update_s=update,
             reduce_s=reduce_s[0],
@@ -205,7 +223,24 @@ class StageExchanges:
             gather_bytes=self._gathered_bytes(held, zero) if gathers else none,
             blocks=blocks,
             fetched_s=spread_s if zero == 3 else none,
+            first_s=first,
+            last_s=last,
         )
+
+    def _ends(
+        self, held: Counts, starts: IntArray, stops: IntArray, zero: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the seconds of the units at the begin of a forward and the end of a backward."""
+        blocks, outside = self.block_count.of(starts, stops), self.block_count.outside(starts, stops)
+        first, last = np.zeros((2, len(starts)))
+        for share in (outside, (1.0 - outside) / blocks):
+            there = share > 0
+            if zero == 3:
+                parts = 1.0 / np.where(there, share, 1.0)
+                first += np.where(there, self._gather(held, zero, parts), 0.0)
+            for part in (part for group in self.reductions for part in group.parts):
+                last += part.seconds(part.size.of(starts, stops) * share, zero)
+        return first, last
 
     def _update(self, held: Counts, starts: IntArray, stops: IntArray, zero: int) -> FloatArray:
         """Return seconds of an update on the slowest kind, after the lane's own sums of gradients."""
@@ -215,8 +250,10 @@ class StageExchanges:
         elements = found + updated_elements(held, zero, self.shards)
         for kind in self.kinds:
             seconds = updates_seconds(
-                kind, elements=elements, optimizer=self.job.optimizer, precision=self.job.precision
-            )
+                kind, elements=elements, optimizer=self.job.optimizer, precision=self.job.precision,
+                kernels=update_kernels(load_framework(self.job.framework)),
+                gradient_bytes=scalar_bytes(self.job.gradient_precision or self.job.precision),
+            )  # fmt: skip
             np.maximum(found, seconds, out=found)
         for part in self.unreduced:
             spread = zero if self.shards == 1 and self.gathers else 0
@@ -226,7 +263,7 @@ class StageExchanges:
     def _gather(self, held: Counts, zero: int, parts: FloatArray) -> FloatArray:
         """Return the seconds of a gather of one of some equal parts."""
         found = np.zeros(len(parts))
-        for carved, size in gathered_bytes(held, zero, dtype_bytes(self.job.precision)):
+        for carved, size in gathered_bytes(held, zero, scalar_bytes(self.job.precision)):
             if carved in self.gathers:
                 each = np.asarray(size)
                 seconds = lowest_line(self.gathers[carved], cast(float, each / parts))
@@ -234,6 +271,6 @@ class StageExchanges:
         return found
 
     def _gathered_bytes(self, held: Counts, zero: int) -> FloatArray:
-        sizes = [size for _, size in gathered_bytes(held, zero, dtype_bytes(self.job.precision))]
+        sizes = [size for _, size in gathered_bytes(held, zero, scalar_bytes(self.job.precision))]
         found: FloatArray = np.sum(sizes, axis=0)
         return found

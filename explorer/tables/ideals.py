@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.base.errors import InputError
-from explorer.base.units import dtype_bytes
+from explorer.base.units import scalar_bytes
 from explorer.costs.memory_arrays import BoolArray, FloatArray, graph_arrays
 from explorer.graph import LayerGraph
 from explorer.strategies.cuts import units
@@ -96,7 +96,7 @@ class Ideals:
         writer, reader, tensor = layer_edges(self.graph)
         unit = np.repeat(np.arange(len(self.bounds) - 1), np.diff(self.bounds))
         arrays = graph_arrays(self.graph)
-        size = arrays.compute * dtype_bytes(precision) + arrays.fixed
+        size = arrays.compute * scalar_bytes(precision) + arrays.fixed
         found = np.zeros(self.count)
         for t in np.unique(tensor).tolist():
             mine = tensor == t

@@ -20,7 +20,7 @@ from explorer.tables.coded_rows import CodedRows, Codes
 from explorer.tables.cost_rows import GrowingRows, Held
 from explorer.tables.run_kinds import RunKinds
 from explorer.tables.run_memory import RunMemory
-from explorer.tables.spreads import Spread, choice_of
+from explorer.tables.spreads import Spread, choice_of, devices_of
 from explorer.tables.stage_choice import StageChoice
 from explorer.tables.stage_table import StageTable
 from explorer.tasks.skeleton import FloatArray
@@ -64,6 +64,12 @@ class Exchange(NamedTuple):
     """ZeRO 3: of all weights, before and during each forward and backward."""
     inside: FloatArray
     """Of these, what is gathered inside the lane, where nothing hides it."""
+    first: FloatArray
+    """Units gathered at the begin of every forward, if the framework waits (`Framework.exchanges`)."""
+    end: FloatArray
+    """Units reduced at the end of every backward, as `first`."""
+    slowdown: FloatArray
+    """How much longer work takes beside exchanges."""
 
 
 class KindCosts:
@@ -117,8 +123,22 @@ class KindCosts:
             known = self._column_rows[key] = choice, row
         return self.seconds.row(known[1], lambda *of: self._seconds(known[0], of[-1]))
 
+    def stage_factor(self, lane: Spread, copies: int, rank: int) -> float:
+        """Return how many times as long as `seconds` a stage takes whose devices meet at every update.
+
+        Args:
+            lane: devices of the stage, with all replicas.
+            copies: positions that hold the same weights.
+            rank: of the first device.
+        """
+        key = "factor", lane, copies, rank
+        if key not in self._shared:
+            choice = choice_of(lane, replicas=lane[5]).at(rank)
+            self._shared[key] = self.table.stage_factor(choice, devices_of(lane) * copies)
+        return self._shared[key]
+
     def _seconds(self, choice: StageChoice, first: int) -> FloatArray:
-        time = self.table.seconds(choice, self._starts[first:], self._stops[first:])
+        time = self.table.alone(choice, self._starts[first:], self._stops[first:])
         if not self.table.job.training:
             return np.array([time.forward_s, *np.zeros((4, len(time.forward_s)))])
         gradient = time.input_grad_s + time.recompute_s
@@ -199,6 +219,9 @@ class KindCosts:
                 gather=found.gather_s * (not three),
                 fetch=found.gather_part_s * found.blocks * three,
                 inside=found.fetched_s,
+                first=found.first_s,
+                end=found.last_s,
+                slowdown=np.full(len(starts), self.table.overlap_slowdown(choice)),
             )
         )
 

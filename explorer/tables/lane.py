@@ -45,6 +45,11 @@ class Lane:
         return load_framework(self.job.framework).dummy_gradients
 
     @property
+    def devices(self) -> int:
+        """Devices of the stage that meet at every update; one where nothing is trained."""
+        return self.stage.device_count if self.job.training else 1
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Names of the kinds of devices."""
         return tuple(kind.name for kind in self.kinds)

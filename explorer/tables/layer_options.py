@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from explorer.base.units import dtype_bytes
+from explorer.base.units import scalar_bytes
 from explorer.costs.collectives import collective_seconds
 from explorer.costs.compute import settled
 from explorer.costs.memory import StageMemory
@@ -94,7 +94,7 @@ class OptionTable:
         its own axes whose gradients are partial sums.
         """
         graph, job, mesh = self.layers.lane.graph, self.layers.lane.job, self.layers.lane.stage.meshes[0]
-        width, seconds = dtype_bytes(job.gradient_precision or job.precision), 0.0
+        width, seconds = scalar_bytes(job.gradient_precision or job.precision), 0.0
         own = [self.layers.lane.axes[k].name for k in sorted(self.layers.groups[choice].own)]
         for item, held in zip(
             parameters_of(graph, graph.layers[layer]), self.layers.plans[plan].parameters, strict=True

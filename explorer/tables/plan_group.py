@@ -20,6 +20,7 @@ import numpy as np
 from explorer.framework_files import load_framework
 from explorer.schedules import Schedule
 from explorer.schedules.spec import ROUNDING
+from explorer.strategies.framework_choices import bucket_bytes_of
 from explorer.tables.degrees_columns import DegreesColumns
 from explorer.tables.distinct import Distinct, distinct, distinct_values
 from explorer.tables.exchange_pairs import Pairs, Shared, Swaps
@@ -44,7 +45,8 @@ class PlanGroup:
         self._memory, self._ports = PlanMemory(self.shape), PortBounds(self.shape, self._cores)
         framework = load_framework(self.shape.job.framework)
         always = framework.buckets == "always" or self.shape.stages == 1
-        self._bucket_bytes = framework.bucket_bytes if always else 0.0
+        size = bucket_bytes_of(framework, self.shape.costs.table.graph, self.shape.job)
+        self._bucket_bytes = size if always else 0.0
 
     def of(self, columns: DegreesColumns) -> tuple[FloatArray, ...]:
         """Return the fields of `Estimates` of some plans, rows of which are all of this group."""

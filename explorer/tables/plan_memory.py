@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from explorer.cluster.memory_room import memory_room
 from explorer.schedules.pipelines import InFlight
 from explorer.schedules.spec import ROUNDING
 from explorer.tables.degrees_columns import DegreesColumns
@@ -152,17 +153,18 @@ class PlanMemory:
         return guess.max(axis=0), lower.max(axis=0), *over
 
     def _room(self, names: list[Spread], lane: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return (P, ...) bytes of the first replica's smallest device at a position, and those reserved."""
+        """Return (P, ...) bytes that the first replica's devices at a position take, and those reserved."""
         cluster, order = self.shape.costs.table.cluster, self.shape.costs.table.devices
         if len(cluster.device_kinds) == 1:
             kind = cluster.device_kinds[0]
-            return np.array(kind.memory_bytes), np.array(kind.reserved_bytes)
+            return np.array(memory_room(kind).limit_bytes), np.array(kind.reserved_bytes)
         found = np.zeros((2, self.shape.grid.positions, len(names)))
         for n, name in enumerate(names):
             for r in range(self.shape.grid.positions):
                 first = r * devices_of(name)
                 kinds = [cluster.kind_of(device) for device in order[first : first + name[0] * name[1]]]
-                found[:, r, n] = min(k.memory_bytes for k in kinds), max(k.reserved_bytes for k in kinds)
+                found[0, r, n] = min(memory_room(k).limit_bytes for k in kinds)
+                found[1, r, n] = max(k.reserved_bytes for k in kinds)
         return found[0][:, lane], found[1][:, lane]
 
 

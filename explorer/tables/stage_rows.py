@@ -24,6 +24,8 @@ from explorer.tables.run_kinds import Cut
 from explorer.tables.spreads import Spread, devices_of
 from explorer.tasks.skeleton import FloatArray, IntArray
 
+_SecondsKey = tuple[Spread, int, int, int, tuple[float, ...]]
+
 
 class StageRows:
     """Rows of the stages of one cut on one grid; keeps what it was asked for."""
@@ -40,7 +42,12 @@ class StageRows:
         self.costs, self.grid, self.cut = costs, grid, cut
         self.held = held_pairs(placement, grid)
         self.count = placement.stages(grid)
-        self.home = np.array([placement.position(stage, 0, grid) for stage in range(self.count)])
+        homes = [
+            [placement.position(n, copy, grid) for n in range(self.count)] for copy in range(grid.copies)
+        ]
+        self.homes = np.array(homes)
+        """(copies, S): position of every copy of each stage."""
+        self.home = self.homes[0]
         self.period = costs.table.period
         self.spreads, self.sizes, self.buckets = Codes(), Codes(), Codes()
         """Codes of devices, of microbatch sizes and of sizes of buckets."""
@@ -94,35 +101,50 @@ class StageRows:
 
     def _by_position(self, size: int, row: Callable[[int], int]) -> IntArray:
         """Return the (S,) rows of stages, given that of the first rank of a position of so many devices."""
-        if size not in self._firsts_of:
-            self._firsts_of[size] = self._firsts(size)
-        firsts, place = self._firsts_of[size]
-        return np.array([row(first) for first in firsts], dtype=np.int64)[place]
+        firsts, place = self._firsts(size)
+        return np.asarray(np.array([row(first) for first in firsts], dtype=np.int64)[place[0]])
 
     def _firsts(self, size: int) -> tuple[list[int], IntArray]:
+        """Return `_found_firsts`, made once."""
+        if size not in self._firsts_of:
+            self._firsts_of[size] = self._found_firsts(size)
+        return self._firsts_of[size]
+
+    def _found_firsts(self, size: int) -> tuple[list[int], IntArray]:
         """Return the different first ranks of positions of so many devices, moved to the first devices where
-        links look alike, and per stage its place among them.
+        links look alike, and (copies, S) places of stages among them.
         """
         if not size or (self.period and size % self.period == 0):
-            return [0], np.zeros(self.count, dtype=np.int64)
+            return [0], np.zeros(self.homes.shape, dtype=np.int64)
         firsts = [position * size for position in range(self.grid.positions)]
         firsts = [first % self.period if self.period else first for first in firsts]
         different = list(dict.fromkeys(firsts))
-        return different, np.array([different.index(first) for first in firsts], dtype=np.int64)[self.home]
+        return different, np.array([different.index(first) for first in firsts], dtype=np.int64)[self.homes]
 
-    def _seconds_key(self, lane: Spread, samples: int, recompute: int) -> tuple[Spread, int, int, int]:
-        """Return what seconds depend on: of replicas only the distance of positions, if anything."""
+    def _seconds_key(self, lane: Spread, samples: int, recompute: int) -> _SecondsKey:
+        """Return what seconds depend on: of replicas only the distance of positions, if anything, and how
+        long they wait for the slowest, by the first ranks of positions.
+        """
         size = devices_of(lane) % self.period if self.period else devices_of(lane)
-        return _one_replica(lane), size, samples, recompute
+        firsts, copies = self._firsts(size)[0], self.grid.copies
+        factors = tuple([self.costs.stage_factor(lane, copies, first) for first in firsts])
+        return _one_replica(lane), size, samples, recompute, factors
 
-    def _seconds(self, keys: Sequence[tuple[Spread, int, int, int]]) -> FloatArray:
-        """Return (5, S, keys) seconds of stages."""
-        row = self.costs.seconds_row
-        rows = [
-            self._by_position(size, partial(row, lane, samples, recompute))
-            for lane, size, samples, recompute in keys
-        ]
-        return self.costs.seconds.of(np.array(rows).T, self.cut.runs[:, None])
+    def _seconds(self, keys: Sequence[_SecondsKey]) -> FloatArray:
+        """Return (5, S, keys) seconds of stages, of several copies what none is quicker than."""
+        alike = all(len(self._firsts(size)[0]) == 1 for _, size, *_ in keys)
+        return _least([self._of_copy(keys, copy) for copy in range(1 if alike else self.grid.copies)])
+
+    def _of_copy(self, keys: Sequence[_SecondsKey], copy: int) -> FloatArray:
+        """Return the (5, S, keys) seconds of one copy of stages."""
+        rows, waits = [], []
+        for lane, size, samples, recompute, factors in keys:
+            firsts, place = self._firsts(size)
+            row = [self.costs.seconds_row(lane, samples, recompute, first) for first in firsts]
+            rows.append(np.array(row, dtype=np.int64)[place[copy]])
+            waits.append(np.array(factors)[place[copy]])
+        found = self.costs.seconds.of(np.array(rows).T, self.cut.runs[:, None])
+        return np.asarray(found * np.array(waits).T)
 
     def _transfers(self, keys: Sequence[tuple[Spread, int]]) -> FloatArray:
         """Return (3, S - 1, keys) seconds of transfers: what each takes alone, what where those of all
@@ -183,6 +205,18 @@ class StageRows:
                 size = devices_of(lane)
                 found[0, k, n] = self.costs.shared_s(lane, cuts, tuple([r * size for r in homes]), zero)
         return found
+
+
+def _least(copies: list[FloatArray]) -> FloatArray:
+    """Return the (5, ...) seconds that no copy of a stage is quicker than, also where work hides collectives:
+    a copy takes the longer of both, and so no less than half of its seconds.
+    """
+    if len(copies) == 1:
+        return copies[0]
+    found = np.minimum.reduce(copies)
+    most = np.maximum.reduce([copy[4] for copy in copies])
+    found[4] = np.minimum(most, np.maximum((found[0] + found[1]) / 2, found[4]))
+    return np.asarray(found)
 
 
 def _one_replica(lane: Spread) -> Spread:

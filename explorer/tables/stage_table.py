@@ -12,12 +12,13 @@ import numpy.typing as npt
 
 from explorer.cluster import Cluster
 from explorer.costs.memory import StageMemory, memory_of
+from explorer.costs.stragglers import stage_factor
 from explorer.framework import cluster_under
 from explorer.framework_files import load_framework
 from explorer.graph import LayerGraph
 from explorer.pricing.lane_collectives import kind_costs
 from explorer.pricing.layer_columns import FloatArray, LayerColumns, Sharded, layer_columns
-from explorer.pricing.section_time import SectionTime
+from explorer.pricing.section_time import SECONDS, SectionTime
 from explorer.sharding import ShardedLayers
 from explorer.strategies.model_axes import expert_patterns
 from explorer.strategy import Sharding
@@ -138,6 +139,27 @@ class StageTable:
         Raises:
             InputError: as `runs`.
         """
+        found, factor = self.alone(choice, starts, stops), self.stage_factor(choice, choice.devices)
+        if factor == 1.0:
+            return found
+        return found._replace(**{name: getattr(found, name) * factor for name in SECONDS})
+
+    def stage_factor(self, choice: StageChoice, devices: int) -> float:
+        """Return how many times as long as `alone` a stage takes if so many devices meet at every update."""
+        if not self.job.training:
+            return 1.0
+        return stage_factor(self._lanes.row(self._lanes.lane(choice)).kinds, devices)
+
+    def overlap_slowdown(self, choice: StageChoice) -> float:
+        """Return how much longer work takes beside exchanges, on the slowest kind of a row."""
+        return max(kind.overlap_slowdown for kind in self._lanes.row(self._lanes.lane(choice)).kinds)
+
+    def alone(self, choice: StageChoice, starts: IntArray, stops: IntArray) -> RunSeconds:
+        """Return `seconds` as if one replica did not wait for the slowest device of all.
+
+        Raises:
+            InputError: as `runs`.
+        """
         self._check(starts, stops)
         if choice.expert == 1:
             return self.columns(choice).runs(starts, stops)
@@ -154,7 +176,11 @@ class StageTable:
         if self._prices is not layer_columns or not self.positions.ordered or choice.overlap:
             return None
         row = self._lanes.row(self._lanes.lane(choice))
-        return whole_seconds(self.graph, self.cluster, row, sizes, self.job.precision)
+        found = whole_seconds(self.graph, self.cluster, row, sizes, self.job.precision)
+        factor = self.stage_factor(choice, choice.devices)
+        if found is None or factor == 1.0:
+            return found
+        return WholeSeconds(*(part * factor for part in found))
 
     def memory(self, choice: StageChoice, starts: IntArray, stops: IntArray) -> RunMemory:
         """Return the bytes on one device.

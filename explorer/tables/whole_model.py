@@ -16,6 +16,7 @@ from explorer.costs.compute import device_costs, unwanted_gradients
 from explorer.costs.graph_work import work_table
 from explorer.costs.measured import measured_and_not
 from explorer.costs.memory_arrays import graph_arrays
+from explorer.costs.stragglers import lane_factor
 from explorer.graph import LayerGraph
 from explorer.pricing.lane_collectives import kind_costs
 from explorer.pricing.layer_columns import FloatArray, Sharded
@@ -106,7 +107,7 @@ def _seconds(
         once, none = _all(alike, work), np.zeros(len(sizes))
         return WholeSeconds(once[0] + call, once[1] + call, once[2], none, none)
     waits = _all(alike, work - alone)
-    work *= 1.0 + kind.lockstep_wait
+    work *= lane_factor(row.kinds, sharded.devices)
     once = _all(alike, work)
     precise = [kind_costs(cluster, sharded.inside, row.lines, precision, float(size))[0] for size in sizes]
     costs = np.array(precise).T

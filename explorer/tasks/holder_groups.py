@@ -44,3 +44,18 @@ def _find(skeleton: Skeleton, kept: tuple[int, ...] | None) -> tuple[Group, ...]
         own = [piece for piece in group.pieces if chosen is None or piece.replica in chosen]
         found.append(Group(rows, known[rows], tuple(sections), tuple(dict.fromkeys(own))))
     return tuple(found)
+
+
+def groups_of_section(skeleton: Skeleton) -> dict[int, tuple[int, ...]]:
+    """Return the numbers of the holders groups that each section takes part in; sections of none are left
+    out.
+    """
+
+    def make() -> dict[int, tuple[int, ...]]:
+        found: dict[int, list[int]] = {}
+        for number, group in enumerate(find_groups(skeleton)):
+            for section in group.sections:
+                found.setdefault(section, []).append(number)
+        return {section: tuple(numbers) for section, numbers in found.items()}
+
+    return skeleton.memo("groups of sections", make)

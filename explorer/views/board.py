@@ -11,6 +11,8 @@ import numpy as np
 
 from explorer.base.caching import STAGES_KEPT, remembered
 from explorer.cluster import Cluster, DeviceKind
+from explorer.cluster.memory_room import memory_room
+from explorer.costs.stragglers import stage_factor
 from explorer.graph import LayerGraph
 from explorer.pricing.section_time import call_seconds
 from explorer.strategy import ROUND_ROBIN, Mesh, Stage
@@ -125,6 +127,7 @@ def _lane(scene: Scene, number: int, hops: Mapping[tuple[int, int], Hop]) -> dic
     runs = [run for s in stages for run in _runs(scene, s)]
     forward, backward = _seconds(scene, number)
     parts, worst = _memory(scene, number)
+    room = memory_room(place.kinds[0])
     busiest = report.memo("busiest lane", lambda: report.busy_s.index(max(report.busy_s)))
     view = {
         "id": str(number),
@@ -137,6 +140,8 @@ def _lane(scene: Scene, number: int, hops: Mapping[tuple[int, int], Hop]) -> dic
         "backward_s": backward,
         "in_flight": _in_flight(scene, worst, stages),
         "capacity_bytes": place.kinds[0].memory_bytes,
+        "fits_bytes": room.fits_bytes,
+        "most_bytes": room.limit_bytes,
         "memory": parts,
         "peak_bytes": sum(parts.values()),
         "binds": len(scene.groups) > 1 and busiest in scene.report_lanes[number],
@@ -282,7 +287,10 @@ def _call_s(scene: Scene, number: int) -> float:
     stages = [scene.strategy.stages[stage] for stage in scene.stages_of_lane[number]]
     layers = stage_layers(scene.graph, stages[0]) if stages else np.zeros(0, dtype=np.int64)
     degree = stages[0].meshes[0].size("tensor") if stages else 1
-    return (2 if scene.job.training else 1) * call_seconds(scene.graph, kinds, degree, layers)
+    once = call_seconds(scene.graph, kinds, degree, layers)
+    if not scene.job.training:
+        return once
+    return 2 * once * stage_factor(kinds, stages[0].device_count if stages else 1)
 
 
 def _factors(scene: Scene, runs: list[dict[str, Any]], seconds: float) -> dict[str, float]:

@@ -15,8 +15,9 @@ from explorer.tasks.program import REDUCE, TRANSFER, Program, Slot
 from explorer.views.scene import Scene
 
 LINK_NAMES = {
-    "nvlink": "NVLink", "nvswitch": "NVSwitch", "pcie": "PCIe", "infiniband": "InfiniBand",
-    "ethernet": "Ethernet", "internet": "internet", "shared": "shared memory", "host": "host",
+    "nvlink": "NVLink", "nvswitch": "NVSwitch", "fabric": "chip fabric", "pcie": "PCIe",
+    "infiniband": "InfiniBand", "ethernet": "Ethernet", "internet": "internet",
+    "shared": "shared memory", "host": "host",
 }  # fmt: skip
 """Kinds of link that the page draws, by name."""
 

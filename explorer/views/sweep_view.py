@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from explorer.cluster.memory_room import MAY_FIT
 from explorer.simulation.report import Report
 from explorer.sweep import SweepRow
 from explorer.views.tiles import TIGHT, figures
@@ -55,9 +56,15 @@ def what_if_rows(
         if quantity == "per_second":
             row["unit"] = unit
         if key == "memory" and then:
-            row["level"] = "bad" if not then.feasible else "warn" if other[key] >= TIGHT else None
+            row["level"] = _memory_level(then, other[key])
         rows.append(row)
     return rows
+
+
+def _memory_level(report: Report, share: float) -> str | None:
+    if not report.feasible:
+        return "bad"
+    return "warn" if share >= TIGHT or report.memory_verdict == MAY_FIT else None
 
 
 def curve_points(

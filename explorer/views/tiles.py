@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from explorer.base.units import GIB
+from explorer.cluster.memory_room import MAY_FIT
 from explorer.simulation.report import NO_FLOPS, Report
-from explorer.sweep.bands import HISTORY, Band
+from explorer.sweep.bands import HISTORY, SOURCES, STEPS, Band
 from explorer.views.scene import Scene
 
 TIGHT = 0.9
@@ -99,8 +101,10 @@ def _finish(scene: Scene, tiles: dict[str, dict[str, Any]], single: Baseline | N
     memory["context"] = f"of {min(report.capacity_bytes) / GIB:.1f} GiB"
     if not report.feasible:
         memory["level"] = "bad"
-    elif memory["value"] >= TIGHT:
+    elif report.memory_verdict == MAY_FIT or memory["value"] >= TIGHT:
         memory["level"] = "warn"
+    if report.memory_verdict == MAY_FIT:
+        memory["note"] = "may fit"
     waits = tiles["exposed_communication"]
     waits["note"] = f"{waits['value'] / report.step_time_s:.1%} of the step" if report.step_time_s else None
 
@@ -136,6 +140,13 @@ def band_words(band: Band) -> str:
         f" ({number.source.how if number.source else 'assumed'})"
         for number in band.causes
     )
+    if band.basis == SOURCES:
+        width = math.sqrt(band.high / band.low) - 1
+        said = f"\N{PLUS-MINUS SIGN}{width:.0%} until calibrated: 80 % band by published runs; {band.about}"
+        return said + (f"; the profile is least sure of {causes}" if causes else "")
+    if band.basis == STEPS:
+        steps = f"{band.runs} measured step{'s' * (band.runs > 1)} of this machine"
+        return f"80 % band from {steps}" + (f", most of it from {causes}" if causes else "")
     return "80 % band from the profile's sources" + (f", most of it from {causes}" if causes else "")
 
 

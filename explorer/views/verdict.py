@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from explorer.base.units import format_bytes, format_seconds
+from explorer.cluster.memory_room import MAY_FIT
 from explorer.explain import Sentence
+from explorer.explain.memory import tightest
 from explorer.views.scene import Scene
 from explorer.views.why import button
 
@@ -19,7 +21,8 @@ def quick_verdict(scene: Scene) -> dict[str, Any]:
     report = scene.report
     if not report.feasible:
         return {"level": "bad", "text": _overflow(scene), "actions": []}
-    text = "**Fits.**"
+    tight = tightest(report)
+    text = "**Fits.**" if tight is None else f"**May fit:** {tight.words}."
     if len(scene.groups) > 1:
         busiest = max(range(len(report.busy_s)), key=report.busy_s.__getitem__)
         mean = sum(report.busy_s) / len(report.busy_s)
@@ -31,7 +34,7 @@ def quick_verdict(scene: Scene) -> dict[str, Any]:
             f" {format_seconds(report.busy_s[busiest])} of work a step,"
             f" {over:.0%} above the mean."
         )
-    return {"level": "ok", "text": text, "actions": []}
+    return {"level": "ok" if tight is None else "warn", "text": text, "actions": []}
 
 
 def _overflow(scene: Scene) -> str:
@@ -39,9 +42,12 @@ def _overflow(scene: Scene) -> str:
     lane = scene.lane_of_device.get(worst.device, 0)
     count = len(scene.report.overflows)
     more = f" ({count} lanes do not fit)" if count > 1 else ""
+    said, what = "Does not fit", "capacity"
+    if scene.report.memory_verdict == MAY_FIT:  # refused, since only what fits for sure is taken
+        said, what = "May fit", "what fits for sure"
     return (
-        f"**Does not fit.** {_lane_words(scene, lane)}, device {worst.device}:"
-        f" **{format_bytes(worst.over_bytes)} over** capacity{more}."
+        f"**{said}.** {_lane_words(scene, lane)}, device {worst.device}:"
+        f" **{format_bytes(worst.over_bytes)} over** {what}{more}."
     )
 
 

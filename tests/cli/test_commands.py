@@ -173,7 +173,9 @@ def test_devices_by_rank(run: Run) -> None:
     assert fast["devices"] == list(range(8, 16))
     assert fast["step_time_s"] < slow["step_time_s"]
     found = run("search", *small, "--max-devices", "8", "--json", "--max-evaluations", "40").json
-    assert found["objective_value"] < 0.051
+    # all that a search among the quick ones alone would find, and better than those taken as they come
+    alone = run("search", *small, "--devices", "8-15", "--json", "--max-evaluations", "40").json
+    assert found["objective_value"] == alone["objective_value"] < fast["step_time_s"]
     places = [mesh["devices"] for s in found["plan"]["strategy"]["jobs"][0]["stages"] for mesh in s["meshes"]]
     assert {device for place in places for device in place} == set(range(8, 16))
 

@@ -237,6 +237,27 @@ def test_all_to_all_over_nodes() -> None:
     assert collective_seconds(cluster, "all_to_all", (0, 1), 1.0) == pytest.approx(0.5 / 100)
 
 
+@pytest.mark.parametrize("count", [2, 4, 8])
+def test_rings_that_cross_adapters_are_slower_the_more_nodes(count: int) -> None:
+    base = nodes(*[4] * count, uplink=40.0)
+    net = replace(base.levels[1], crossing_slowdown=0.5)
+    crossing = replace(base, levels=(base.levels[0], net))
+
+    def both(op: str, members: range) -> tuple[float, float]:
+        group = tuple(4 * node + k for node in range(count) for k in members)
+        found = [collective_seconds(item, op, group, 1.0, algorithm="auto") for item in (base, crossing)]
+        return found[0], found[1]
+
+    before, after = both("all_gather", range(2))
+    n = 2 * count  # a hierarchy sends half of the buffer of a node over the network, as a ring does
+    tier = min((n - 1) / n, (count - 1) / count) / 20
+    factor = 1 + 0.5 * math.log2(count)
+    assert before <= (n - 1) / n / 20 * (1 + 1e-12)
+    assert after == pytest.approx(min((n - 1) / n / 20 * factor, 1 / 2 / 100 + tier * factor))
+    for op, members in (("all_gather", range(1)), ("all_gather", range(4)), ("all_to_all", range(2))):
+        assert both(op, members)[0] == both(op, members)[1], (op, members)
+
+
 # --------------------------------------------------------------------------------------- parameter server
 
 
@@ -411,7 +432,7 @@ def test_auto_is_the_cheapest(op: str, size: float, name: str, data: st.DataObje
 
 @given(st.floats(0, 1e12), st.integers(2, 64))
 def test_reduce_scatter_and_all_gather_make_an_all_reduce(size: float, n: int) -> None:
-    cluster = load_cluster("hgx-h100-16")
+    cluster = nodes(*[8] * 8, fast=450e9, slow=50e9, uplink=400e9, alphas=(2e-6, 5e-6))
     times = {
         op: collective_seconds(cluster, op, tuple(range(n)), size, algorithm="ring")
         for op in ("all_reduce", "reduce_scatter", "all_gather")
@@ -431,7 +452,9 @@ def test_hierarchy_sends_less_over_a_slow_network() -> None:
 
 
 def test_large_group_equals_its_closed_form() -> None:
-    cluster = load_cluster("hgx-h100-2048")
+    cluster = load_cluster("hgx-h100-2048")  # without what only its own node says of protocols
+    bare = replace(cluster.levels[0], protocols=(), operation_efficiency=())
+    cluster = replace(cluster, levels=(bare, *cluster.levels[1:]))
     n, devices = 16384, everyone(cluster)
     span = span_of(cluster, devices)
     assert [(tier.units, tier.hops) for tier in span.tiers] == [(8, 2048 * 7), (2048, 2048)]
@@ -448,11 +471,15 @@ def test_large_group_equals_its_closed_form() -> None:
 
 @pytest.mark.parametrize("n", [2, 4, 8, 16, 64, 256])
 def test_all_reduce_bandwidth_falls_as_groups_grow(n: int) -> None:
-    """Bus bandwidth published for A100 systems: some 230 GB/s inside a node, some 180 GB/s beyond."""
+    """Bus bandwidth published for A100 systems: some 230 GB/s inside a node, some 180 GB/s beyond.
+
+    Two devices copy half of the result for themselves: 193 GB/s measured at 512 MiB.
+    """
     cluster = load_cluster("dgx-a100-128")
     seconds = collective_seconds(cluster, "all_reduce", tuple(range(n)), 4e9)
     bus = 2 * (n - 1) / n * 4e9 / seconds
-    assert (220e9 < bus < 240e9) if n <= 8 else (165e9 < bus < 190e9)
+    lowest, highest = {2: (190e9, 220e9), 4: (215e9, 240e9), 8: (220e9, 240e9)}.get(n, (165e9, 190e9))
+    assert lowest < bus < highest
 
 
 # ------------------------------------------------------------------------------------ transfers and errors

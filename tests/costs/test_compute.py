@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explorer.base.errors import InputError
-from explorer.cluster import Curve, DeviceKind
+from explorer.cluster import Curve, DeviceKind, Software
 from explorer.cluster_profiles import cluster_names, load_cluster
 from explorer.costs.compute import layer_times
+from explorer.costs.least_seconds import least_seconds
 from explorer.costs.update_time import update_seconds
 from explorer.graph import Layer, LayerGraph, Measured, Parameter, Tensor, Use, Work
 
@@ -71,6 +73,28 @@ def test_exposed_memory_is_added_to_the_longer_of_both(share: float) -> None:
     found = seconds(graph, kind(exposed_memory=share))[0]
     assert found[0] == pytest.approx(1.0 + share * 0.4)
     assert found[1] == pytest.approx(4.0 + share * 1e-6)
+
+
+@pytest.mark.parametrize("busy", [0.0, 0.08])
+def test_kernels_take_longer_on_a_busy_node(busy: float) -> None:
+    graph = chain({"forward": BIG}, {"forward": WIDE}, {"forward": WIDE, "kind": "norm"})
+    idle, loaded = (seconds(graph, kind(launch_overhead_s=0.25, busy_slowdown=b))[0] for b in (0.0, busy))
+    assert loaded == pytest.approx(idle * (1 + busy), rel=1e-15)
+
+
+def test_the_host_is_not_busier() -> None:
+    software = Software(host_issue_s=10.0)  # each of five operations of a linear layer
+    graph = chain({"forward": BIG})
+    assert seconds(graph, kind(busy_slowdown=0.5, software=software))[0, 0] == 50.0
+    assert seconds(graph, kind(busy_slowdown=0.5))[0, 0] == 1.5
+
+
+@given(busy=st.floats(0.0, 1.0))
+def test_least_seconds_hold_on_a_busy_node(busy: float) -> None:
+    graph = chain({"forward": BIG, "input_grad": BIG}, {"forward": WIDE, "kind": "norm"})
+    bound = least_seconds(graph, kind(busy_slowdown=busy), "fp32")
+    assert bound is not None
+    assert (bound <= seconds(graph, kind(busy_slowdown=busy))).all()
 
 
 def test_memory_bound_counts_parameters_once() -> None:
@@ -292,15 +316,25 @@ def test_update_is_bound_by_memory() -> None:
         update_seconds(IDEAL, elements=1, optimizer="magic", precision="bf16")
 
 
-LONG_PRODUCTS = {"b200-sxm-180gb": 0.42, "gb200-186gb": 0.42, "cpu": 0.4, "h100-sxm-96gb-hbm2e": 0.5}
+LONG_PRODUCTS = {
+    "b200-sxm-180gb": 0.42,
+    "gb200-186gb": 0.42,
+    "cpu": 0.4,
+    "mi300x": 0.42,
+    "trainium2": 0.5,
+    "h100-sxm-96gb-hbm2e": 0.5,
+    "l40s-pcie-48gb": 0.5,
+}
 """Least share of peak where it is known to be lower than others': B200's long products were measured at 0.45
-to 0.50 of its data sheet (SimuMax, system_b200.json), CPUs widen half precision, and this H100 has 500 W."""
+to 0.50 of its data sheet (SimuMax, system_b200.json), CPUs widen half precision, this H100 has 500 W, and
+long products on an L40S reach 0.65 alone (aiconfigurator's rows)."""
 
 
 @pytest.mark.parametrize("name", cluster_names())
 def test_bundled_kinds_stay_below_peak_and_above_a_tenth(name: str) -> None:
     """A large matrix product and a large copy run at a plausible share of what the data sheet says."""
-    for device in load_cluster(name).device_kinds:
+    for loaded in load_cluster(name).device_kinds:
+        device = replace(loaded, busy_slowdown=0.0)  # as one does by itself
         product = chain({"forward": Work(flops=2 * 8192**3, moved_elements=3 * 8192**2)})
         copy = chain({"forward": Work(moved_elements=1e9), "kind": "elementwise"})
         reached = 2 * 8192**3 / layer_times(product, device, samples=1, precision="fp16")[0, 0]

@@ -1,10 +1,10 @@
-"""Fitting tiles to measured products: what was made with known tiles is found again."""
+"""Fitting kernels to measured products: what was made by known kernels is found again."""
 
 from __future__ import annotations
 
 import importlib.util
-import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,11 +12,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from explorer.cluster_profiles import load_cluster
-from explorer.costs.products import product_seconds
+from explorer.calibrate.product_fit import MeasuredProducts, fit_products, halves, rounded
+from explorer.cluster import DeviceKind, ProductKernels, Tile
+from explorer.cluster_profiles import cluster_names, load_cluster
+from explorer.costs.products import alone_seconds
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "fit_products.py"
-SIZES = [(m, n, k) for m in (2048, 4096, 8192) for n in (1024, 5120, 28672) for k in (1024, 4096, 16384)]
+TRUE = ProductKernels(
+    tiles=(Tile(rows=256, columns=128, fraction=0.9), Tile(rows=128, columns=64, fraction=0.7)),
+    splits=(1, 2, 4), tile_depth=200.0, partial_wave=0.4, memory_fraction=0.8, exposed_memory=0.1,
+    start_s=4e-6,
+)  # fmt: skip
+KIND = DeviceKind(
+    name="h100-sxm-80gb", memory_bytes=1e9, memory_bandwidth_bytes_per_s=2e12, compute_units=108,
+    peak_flops_per_s=(("bf16", 3e14),), product_kernels=(("bf16", TRUE),),
+)  # fmt: skip
+
+
+def measured(count: int = 160, kind: DeviceKind = KIND) -> MeasuredProducts:
+    luck = np.random.default_rng(1)
+    sizes = [2.0 ** luck.integers(8, 14, count) * luck.integers(2, 5, count) / 2 for _ in range(3)]
+    return MeasuredProducts(kind, "bf16", *sizes, alone_seconds(kind, "bf16", *sizes))
 
 
 @pytest.fixture(scope="module")
@@ -30,38 +46,56 @@ def script() -> Any:
     return module
 
 
-def write(path: Path, seconds: Any, tflops: float) -> Path:
-    rows = {
-        f"b=1, m={m}, k={k}, n={n}, layout=TN, out_dtype=bf16": 2.0 * m * n * k / (s * tflops * 1e12)
-        for (m, n, k), s in zip(SIZES, seconds, strict=True)
-    }
-    matmul = {"tflops": tflops, "accurate_efficient_factor": rows}
-    path.write_text(json.dumps({"accelerator": {"op": {"matmul": matmul}}}))
-    return path
+def test_known_kernels_are_found_again() -> None:
+    products = measured()
+    assert np.abs(products.errors(TRUE)).max() == 0
+    found = fit_products([products], starts=1)
+    assert np.median(np.abs(products.errors(found))) < 0.02
+    assert len(found.tiles) * len(found.splits) <= 24
+    assert found == rounded(found)
+    other = replace(KIND, compute_units=148, memory_bandwidth_bytes_per_s=4e12)
+    assert np.median(np.abs(measured(kind=other).errors(found))) < 0.05, "numbers are relative to data sheets"
 
 
-def test_known_tiles_are_found_again(script: Any, tmp_path: Path) -> None:
-    kind = load_cluster("b200").device_kinds[0]
-    true = script.with_tiles(kind, (150.0, 0.6, 0.55, 0.4))
-    batch, (m, n, k) = np.ones(len(SIZES)), np.array(SIZES, dtype=float).T
-    seconds = product_seconds(true, "bf16", batch, m, n, k)
-    products = script.read_products(write(tmp_path / "system.json", seconds, 2250.0))
-    assert products.seconds == pytest.approx(seconds)
-    found = script.fitted(kind, products)
-    assert script.mean_pct(true, products) == pytest.approx(0.0, abs=1e-9)
-    assert script.mean_pct(found, products) < 0.5
-    assert found.tiles[0].fraction == pytest.approx(0.6, rel=0.02)
+def test_no_pair_of_columns_and_depth_is_fitted_and_judges() -> None:
+    products = measured()
+    chosen = halves(products)
+    sides = [
+        set(zip(part.columns.tolist(), part.depth.tolist(), strict=True))
+        for part in (products.taken(chosen), products.taken(~chosen))
+    ]
+    assert not sides[0] & sides[1]
+    assert 0.3 < chosen.mean() < 0.7
 
 
-def test_printed_figures(
-    script: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kind = load_cluster("b200").device_kinds[0]
-    batch, (m, n, k) = np.ones(len(SIZES)), np.array(SIZES, dtype=float).T
-    path = write(tmp_path / "system.json", product_seconds(kind, "bf16", batch, m, n, k), 2250.0)
-    arguments = ["fit_products.py", str(path), "b200", "b200-sxm-180gb", "--least-ms", "0.2"]
-    monkeypatch.setattr(sys, "argv", arguments)
-    script.main()
-    printed = capsys.readouterr().out
-    assert f"of all {len(SIZES)}" in printed
-    assert "fitted to the odd ones" in printed
+def test_the_block_of_a_profile_is_what_was_found(script: Any) -> None:
+    text = script.as_text({"bf16": TRUE, "fp8": TRUE})
+    old = (
+        "device_kinds:\n  - name: other\n  - name: mine\n    product_kernels:\n      bf16: {}\n    tile: 1\n"
+    )
+    import yaml
+
+    made = yaml.safe_load(script.written(old, "mine", text))["device_kinds"][1]
+    assert made["tile"] == 1
+    assert list(made["product_kernels"]) == ["bf16", "fp8"]
+    assert made["product_kernels"]["bf16"]["splits"] == [1, 2, 4]
+    assert made["product_kernels"]["fp8"]["tiles"][1] == {"rows": 128, "columns": 64, "fraction": 0.7}
+
+
+def test_profiles_have_the_kinds_that_the_script_writes(script: Any) -> None:
+    for kind, profile in script.PROFILES.items():
+        assert profile in cluster_names()
+        (found,) = (item for item in load_cluster(profile).device_kinds if item.name == kind)
+        path = SCRIPT.parents[1] / "sample_profiles" / "clusters" / f"{profile}.yaml"
+        block = script.as_text(dict(found.product_kernels))
+        assert script.written(path.read_text(), kind, block) == path.read_text()
+
+
+def test_rows_become_products_of_kinds(script: Any, tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(
+        "device,gemm_dtype,m,n,k,microseconds\nB200,fp8,64,128,256,9\nZ9,fp8,1,1,1,1\nB200,bfloat16,1,2,3,4\n"
+    )
+    found = script.read_products(path)
+    assert list(found) == [("b200-sxm-180gb", "fp8"), ("b200-sxm-180gb", "bf16")]
+    assert found["b200-sxm-180gb", "fp8"].seconds.tolist() == pytest.approx([9e-6])

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.base.units import DTYPE_BYTES
-from explorer.cluster import Software
+from explorer.cluster import SURELY, ProductKernels, Software, Tile
+from explorer.cluster.calibration import MODEL, UNCALIBRATED, MeasuredStep
 from explorer.graph import AGAIN, DROP, KEEP, Layer, LayerGraph, Work
 from explorer.strategy import (
     OFFLOADS,
@@ -21,7 +22,7 @@ from explorer.strategy import (
     Slice,
 )
 from explorer.workload import MODES, OPTIMIZERS
-from tests.fields.samples import Sample
+from tests.fields.samples import DECODER, Sample
 
 Edit = Callable[[Sample], Sample]
 
@@ -174,13 +175,26 @@ def whole_layer(sample: Sample) -> Sample:
     return sample._replace(strategy=sample.strategy.with_job(sample.strategy.job.with_stages(kept)))
 
 
+COMPUTE, MODEL_KEY = "big.compute", MODEL + DECODER
 WORK = Work(flops=1e9, moved_elements=1e6)
 CHANGES: dict[tuple[str, str], Changes] = {
+    ("AttentionKernel", "name"): values("flash-3", "xformers"),
+    ("Calibration", "priors"): values(*(((COMPUTE, by), (MODEL_KEY, by)) for by in (0.01, 0.3))),
+    ("Calibration", "steps"): values((MeasuredStep(name="another", step_time_s=2e-3, sd=0.01),), ()),
+    ("Cluster", "calibration"): values(UNCALIBRATED),
     ("Cluster", "device_kinds"): edited(quicker_kinds),
-    ("DeviceKind", "peak_flops_per_s"): values((("bf16", 3e14), ("fp16", 3e14), ("fp32", 3e13))),
+    ("DeviceKind", "peak_flops_per_s"): values(
+        (("fp8", 4e14), ("bf16", 3e14), ("fp16", 3e14), ("fp32", 3e13))
+    ),
+    ("DeviceKind", "model_seconds"): values(((DECODER, 1.1),)),
     ("DeviceKind", "like"): values(("v100-sxm2-16gb",)),
     ("DeviceKind", "software"): values(Software(host_issue_s=1e-3)),
+    ("DeviceKind", "product_kernels"): values(
+        (("fp16", ProductKernels(tiles=(Tile(rows=64, columns=64, fraction=0.1),))),)
+    ),
     ("DeviceKind", "unaligned_fraction"): values(0.4),
+    ("DeviceKind", "fp8_gradient_fraction"): values(0.5),
+    ("DeviceKind", "memory_margin"): values(SURELY),
     ("Dim", "name"): values("elsewhere"),
     ("Event", "kind"): values("fail", "join"),
     ("Job", "framework"): values("megatron-2021", "torch-eager"),
@@ -196,6 +210,7 @@ CHANGES: dict[tuple[str, str], Changes] = {
     ("JobStrategy", "transfers"): values("gather", "broadcast", "best"),
     ("JobStrategy", "checkpoint_period_s"): values(10.0),
     ("Layer", "kind"): values("conv", "linear", "attention"),
+    ("Layer", "documents"): values((16,), (8, 24)),
     ("Layer", "block"): values("", "elsewhere"),
     ("Layer", "forward"): values(WORK),
     ("Layer", "input_grad"): values(WORK),
@@ -212,8 +227,15 @@ CHANGES: dict[tuple[str, str], Changes] = {
     ("Link", "target"): edited(exchanged_links),
     ("Link", "shared"): values("", "bus"),
     ("Measured", "device_kind"): values("small", "big", "*"),
+    ("MeasuredStep", "name"): values("another"),
+    ("MeasuredStep", "sd"): values(0.01, 0.2),
+    ("MeasuredStep", "slopes"): values(((COMPUTE, 0.1),), ()),
     ("NodeGroup", "device_kind"): values("small", "big"),
     ("Parameter", "dtype"): values("fp32", "int8"),
+    ("Protocol", "name"): values("another"),
+    ("ProductKernels", "tiles"): values((Tile(rows=64, columns=64, fraction=0.1),)),
+    ("ProductKernels", "splits"): values((1,), (1, 8)),
+    ("ProductKernels", "sustained"): values(()),
     ("Sharding", "layers"): values(("loss",), ("norm", "head")),
     ("Sharding", "meshes"): values((Mesh(devices=(0, 1, 2, 3), axes=(("replica", 2), ("wide", 2))),)),
     ("Slice", "layer"): edited(whole_layer),
@@ -249,11 +271,22 @@ REFUSED: dict[tuple[str, str], str] = {
 """What no prediction follows, with words of the refusal."""
 
 DESCRIPTIVE: dict[tuple[str, str], str] = {
+    ("AttentionKernel", "sources"): "provenance: error bands and scores read it",
     ("Cluster", "name"): "identity",
     ("Cluster", "title"): "for people",
     ("Cluster", "sources"): "provenance: error bands and scores read it",
     ("DeviceKind", "name"): "identity: node groups, measured seconds and calibration name it",
+    ("DeviceKind", "maker"): "identity: the band of a prediction widens with the distance of hardware",
+    ("DeviceKind", "generation"): "identity: the band of a prediction widens with the distance of hardware",
     ("DeviceKind", "sources"): "provenance: error bands and scores read it",
+    (
+        "ProductKernels",
+        "quantising",
+    ): "of a product repeated alone: `explorer score matrix_products` reads it",
+    ("ProductKernels", "start_s"): "of a product repeated alone: `explorer score matrix_products` reads it",
+    ("Quantising", "depth_s"): "of a product repeated alone: `explorer score matrix_products` reads it",
+    ("Quantising", "element_bytes"): "of a product repeated alone, as the others of this class",
+    ("Quantising", "row_s"): "of a product repeated alone, as the others of this class",
     ("Job", "name"): "identity: the strategy's part has the same",
     (
         "Job",
@@ -270,6 +303,11 @@ DESCRIPTIVE: dict[tuple[str, str], str] = {
     ("Level", "sources"): "provenance: error bands and scores read it",
     ("Link", "kind"): "colours and words of the link",
     ("Measured", "halves"): "provenance: the source gave one backward time",
+    ("MeasuredStep", "name"): "provenance: what was run",
+    (
+        "MeasuredStep",
+        "step_time_s",
+    ): "provenance: what it corrected is in the numbers, and how well in `sd` and `slopes`",
     ("NodeGroup", "max_count"): "the most nodes of a pool, of which a search takes what it needs",
     ("Parameter", "name"): "identity",
     ("Software", "sources"): "provenance: error bands and scores read it",
@@ -277,6 +315,12 @@ DESCRIPTIVE: dict[tuple[str, str], str] = {
     ("Tensor", "name"): "identity",
 }
 """What is there to be read, and changes no number, with the reason."""
+
+_BANDS = {"Calibration": ("priors", "steps"), "Cluster": ("calibration",), "MeasuredStep": ("sd", "slopes")}
+OF_BANDS: frozenset[tuple[str, str]] = frozenset(
+    (kind, field) for kind, fields in _BANDS.items() for field in fields
+)
+"""What says how well a prediction is known, and changes its band, not the prediction."""
 
 WHOLE_CLASSES: dict[str, str] = {
     "Boundary": "every codec is refused, so none of its fields has a use yet",

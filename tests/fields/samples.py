@@ -7,7 +7,22 @@ from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
-from explorer.cluster import Cluster, Curve, DeviceKind, Event, Level, Link, NodeGroup, Software, Tile
+from explorer.cluster import (
+    AttentionKernel,
+    Cluster,
+    Curve,
+    DeviceKind,
+    Event,
+    HeadSpeed,
+    Level,
+    Link,
+    NodeGroup,
+    ProductKernels,
+    Protocol,
+    Software,
+    Tile,
+)
+from explorer.cluster.calibration import Calibration, MeasuredStep
 from explorer.graph import Defaults, LayerGraph, Measured
 from explorer.models.builder import GraphBuilder
 from explorer.models.gpt import attention_half, feed_forward_half
@@ -48,9 +63,10 @@ CURVES = (
 TILES = (Tile(rows=128, columns=128, fraction=0.8), Tile(rows=64, columns=64, fraction=0.6))
 KIND = DeviceKind(
     name="big", memory_bytes=1e10, memory_bandwidth_bytes_per_s=1e12, efficiency=CURVES, tiles=TILES,
-    peak_flops_per_s=(("bf16", 1.2e14), ("fp16", 1e14), ("fp32", 1e13)), compute_units=100, tile_depth=100.0,
+    peak_flops_per_s=(("fp8", 2e14), ("bf16", 1.2e14), ("fp16", 1e14), ("fp32", 1e13)), compute_units=100,
+    tile_depth=100.0,
     unaligned_fraction=0.8, launch_overhead_s=1e-6, host_bandwidth_bytes_per_s=1e10, price_per_hour=2.0,
-    idle_watts=50.0, busy_watts=300.0,
+    idle_watts=50.0, busy_watts=300.0, software=Software(memory_band=0.05),
 )  # fmt: skip
 SMALL = replace(KIND, name="small", peak_flops_per_s=(("fp16", 5e13), ("fp32", 5e12)))
 
@@ -293,6 +309,86 @@ def under_a_framework() -> Sample:
     return base._replace(workload=Workload(jobs=(replace(JOB, framework="megatron-2021"),)))
 
 
+def by_its_kernels() -> Sample:
+    """Devices with two kernels of attention, of which the job's software runs the second."""
+    slow = (HeadSpeed(head=16, forward=1e-5, backward=1e-5), HeadSpeed(head=64, forward=3e-5, backward=2e-5))
+    old, new = (
+        AttentionKernel(
+            name=name, heads=slow, rows=32, columns=32, imbalance=0.5, exposed=exposed, start_s=1e-6,
+            sustained=0.1,
+        )
+        for name, exposed in (("flash-1", 1.0), ("flash-2", 0.5))
+    )  # fmt: skip
+    kind = replace(KIND, attention_kernels=(old, new), compute_units=8)
+    base = one_stage(decoder(1), where=cluster(device_kinds=(kind, SMALL)))
+    return base._replace(workload=Workload(jobs=(replace(JOB, framework="torch-eager"),)))
+
+
+def by_product_kernels() -> Sample:
+    """Devices whose products are priced by kernels of their precision."""
+    kernels = ProductKernels(
+        tiles=TILES, splits=(1, 2), tile_depth=10.0, partial_wave=0.5, memory_fraction=0.001,
+        exposed_memory=0.2, sustained=((1e-9, 1.0), (1e-3, 0.7)), uneven_rows_fraction=0.8,
+    )  # fmt: skip
+    kind = replace(
+        KIND,
+        tiles=(),
+        tile_depth=0.0,
+        product_kernels=(("fp16", kernels),),
+        settled_fraction=0.8,
+        compute_units=25,
+        memory_bandwidth_bytes_per_s=1e14,
+    )
+    base = one_stage(decoder(1, seq=65), where=cluster(device_kinds=(kind, SMALL)))
+    return base._replace(workload=Workload(jobs=(replace(JOB, sequence_length=65),)))
+
+
+def protocol_levels() -> tuple[Level, ...]:
+    """Levels with protocols for small and large messages, of which the inner one's switch adds up."""
+    inner, outer = cluster().levels
+    early = Protocol(
+        name="early", overhead_s=1e-6, step_s=2e-6, shares=(("all_reduce", 0.9), ("all_gather", 0.9))
+    )
+    late = Protocol(
+        name="late", overhead_s=8e-6, step_s=1e-6, slice_s=1e-6, own_copy=(("reduce_scatter", 0.5),)
+    )
+    adding = Protocol(name="adding", step_s=1e-6, shares=(("all_reduce", 0.9),), in_switch=True)
+    return (
+        replace(inner, protocols=(late, early, adding)),
+        replace(
+            outer,
+            protocols=(replace(late, overhead_s=8e-5), replace(early, overhead_s=1e-5)),
+            crossing_slowdown=0.1,
+        ),
+    )
+
+
+def by_protocols() -> Sample:
+    """Collectives inside a node with several protocols, one of them of the switch."""
+    where = cluster(levels=protocol_levels())
+    return one_stage(
+        decoder(), 4, where=where, axes=(("replica", 2), ("tensor", 2)), layout=megatron_layout(), zero=2
+    )
+
+
+def rings_that_cross() -> Sample:
+    """Replicas on two of four devices of either node: rings leave a node by another adapter."""
+    base = one_stage(decoder(), 4, where=cluster(levels=protocol_levels()), zero=2)
+    return with_stages(base, meshes=(Mesh(devices=(0, 1, 4, 5)),))
+
+
+DECODER = "decoder (2.09M)"
+"""What calibration calls `decoder()`."""
+
+
+def calibrated() -> Sample:
+    """Devices on which a step was measured, which says of two numbers together what neither says alone."""
+    keys = ("big.compute", f"model {DECODER}")
+    step = MeasuredStep(name="one", step_time_s=1e-3, sd=0.05, slopes=tuple((key, 0.8) for key in keys))
+    known = Calibration(priors=tuple((key, 0.1) for key in keys), steps=(step,))
+    return one_stage(decoder(), where=cluster(calibration=known))
+
+
 def on_a_relative() -> Sample:
     """Software that knows the devices by a kind that they are like."""
     kind = replace(KIND, like=("a100-sxm-80gb",))
@@ -311,6 +407,7 @@ def samples() -> dict[str, Sample]:
     base = pipeline()
     return {
         "pipeline": base,
+        "product kernels": by_product_kernels(),
         "replicas": one_stage(decoder(), 4, zero=2, zero_replicas=2),
         "breadth first": breadth_first(),
         "weights sharded": one_stage(decoder(), 4, zero=3),
@@ -336,9 +433,14 @@ def samples() -> dict[str, Sample]:
         "told with collectives": told_with_collectives(),
         "under a framework": under_a_framework(),
         "on a relative": on_a_relative(),
+        "by its kernels": by_its_kernels(),
+        "by protocols": by_protocols(),
+        "rings that cross": rings_that_cross(),
+        "calibrated": calibrated(),
         "inferring": with_job(base, mode="infer"),
         "plain": with_job(pipeline(transfers="best"), precision="fp32", optimizer="sgd"),
         "long": one_stage(decoder(1, seq=2048), 1),
+        "narrow": with_job(one_stage(decoder(1, embed=1024, seq=512), 1), precision="fp8"),
     }
 
 

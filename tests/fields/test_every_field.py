@@ -21,8 +21,9 @@ from explorer.search import OBJECTIVES
 from explorer.simulation.check import check
 from explorer.simulation.simulate import simulate
 from explorer.strategy import Strategy
+from explorer.sweep.bands import report_bands
 from explorer.workload import Workload, default_workload
-from tests.fields.said import CHANGES, CHOICES, DESCRIPTIVE, REFUSED, WHOLE_CLASSES, Changes
+from tests.fields.said import CHANGES, CHOICES, DESCRIPTIVE, OF_BANDS, REFUSED, WHOLE_CLASSES, Changes
 from tests.fields.samples import Sample, decoder, instances, others, samples
 
 ROOTS = (LayerGraph, Cluster, Workload, Strategy)
@@ -64,7 +65,7 @@ def observed(sample: Sample) -> tuple[Any, ...]:
         report.step_time_s, report.makespan_s, report.device_span_s, report.throughput_samples_per_s,
         report.bubble_fraction, report.mfu, report.feasible, report.lane_devices, report.memory_parts_bytes,
         report.capacity_bytes, report.busy_s, report.versions, report.delay, report.global_batch,
-        sorted(report.traffic_bytes.items()), report.dispatch,
+        sorted(report.traffic_bytes.items()), report.dispatch, report.rooms,
     ]  # fmt: skip
     for job in sample.workload.jobs:
         found += [o.value(sample.cluster, job, report) for o in OBJECTIVES.values() if o.needs(job)]
@@ -124,6 +125,18 @@ def acts(kind: str, field: str, said: Changes | None = None) -> bool:
     return False
 
 
+def changes_bands(kind: str, field: str) -> bool:
+    """Whether every change of the field changes how far the step of a calibrated sample may be off."""
+    made = [make() for name, make in changed(kind, field) if samples()[name].cluster.calibration.steps]
+    return bool(made) and step_band(samples()["calibrated"]) not in map(step_band, made)
+
+
+def step_band(sample: Sample) -> tuple[float, float]:
+    """Return the ends of the band of a step time."""
+    band = report_bands(*sample)["step_time_s"]
+    return band.low, band.high
+
+
 def refusal(kind: str, field: str, said: Changes | None = None) -> str:
     """What is said first against a change of the field; empty if nothing is."""
     for _, make in changed(kind, field, said):
@@ -145,6 +158,9 @@ def refusal(kind: str, field: str, said: Changes | None = None) -> str:
 def test_it_acts_or_is_refused(kind: str, field: str) -> None:
     if (kind, field) in DESCRIPTIVE:
         assert not acts(kind, field), "it changes numbers: it is not only descriptive"
+    elif (kind, field) in OF_BANDS:
+        assert not acts(kind, field), "it changes numbers, not their bands alone"
+        assert changes_bands(kind, field)
     elif (kind, field) in REFUSED:
         assert REFUSED[kind, field] in refusal(kind, field)
         assert not acts(kind, field), "what acts is not refused"
@@ -162,8 +178,9 @@ def test_every_choice_acts_or_is_refused(kind: str, field: str, value: Any) -> N
 
 def test_lists_name_fields_that_are_there() -> None:
     known = {(kind.__name__, field.name) for kind in CLASSES.values() for field in fields(kind)}
-    assert {*CHANGES, *CHOICES, *DESCRIPTIVE, *REFUSED} <= known
+    assert {*CHANGES, *CHOICES, *DESCRIPTIVE, *OF_BANDS, *REFUSED} <= known
     assert not {*DESCRIPTIVE} & {*REFUSED}
+    assert not OF_BANDS & {*DESCRIPTIVE, *REFUSED}
     assert set(WHOLE_CLASSES) <= set(CLASSES)
     assert all(DESCRIPTIVE.values())
     assert all(WHOLE_CLASSES.values())

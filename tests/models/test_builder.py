@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from explorer.base.errors import InputError
 from explorer.graph import Layer
+from explorer.models import load_model
 from explorer.models.builder import GraphBuilder, Value
 
 SIZES = st.integers(1, 64)
@@ -176,3 +177,12 @@ def test_repeated_layer_is_refused() -> None:
     b.linear("a", x, {"ffn": 8})
     with pytest.raises(InputError, match="duplicate name 'a'"):
         b.build()
+
+
+def test_a_plain_loss_moves_fp32_copies_of_every_prediction() -> None:
+    kinds = {"kernel": (2, 2), "plain": (19, 7)}
+    for text, (forward, backward) in kinds.items():
+        graph = load_model("gpt", sequence_length=16, settings={"layers": "1", "vocab": "100", "loss": text})
+        layer = graph.layer["loss"]
+        assert layer.forward.moved_elements == forward * 16 * 100
+        assert layer.input_grad.moved_elements == backward * 16 * 100

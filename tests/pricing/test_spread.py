@@ -20,7 +20,7 @@ from explorer.simulation.report import Report
 from explorer.strategy import REPLICA, Mesh, Stage, single
 from explorer.tasks.program import GATHER, REDUCE, B, F, U
 from explorer.workload import Job, Workload
-from tests.support.clusters import device_bound, with_software
+from tests.support.clusters import alike, device_bound, with_software
 
 SIZES = {"layers": "2", "embed": "512", "heads": "8", "kv_heads": "8", "ffn": "1024", "vocab": "1024"}
 
@@ -105,10 +105,10 @@ def test_cutting_a_row_keeps_every_device_once(sizes: list[int], axes: tuple[str
 def test_devices_in_lockstep_wait_for_the_slowest(graph: LayerGraph, cluster: Cluster) -> None:
     """Work of a lane of several takes that much longer, its collectives and a device alone do not."""
     waiting = replace(
-        cluster, device_kinds=tuple(replace(k, lockstep_wait=0.1) for k in cluster.device_kinds)
+        alike(cluster), device_kinds=tuple(replace(k, lockstep_wait=0.1) for k in alike(cluster).device_kinds)
     )
     for axes, factor in (({"replica": 2, "tensor": 4}, 1.1), ({"replica": 8}, 1.0)):
-        plain, slow = (run(graph, found, 0, **axes) for found in (cluster, waiting))
+        plain, slow = (run(graph, found, 0, **axes) for found in (alike(cluster), waiting))
         call = cluster.kind_of(0).software.action_overhead_s
         work, longer = (
             seconds(report, F)[0] - call - float(report.timeline.prices.comm_s[_first(report)])

@@ -54,6 +54,18 @@ def test_a_signal_to_torchrun_is_the_cause_of_the_ends_of_its_ranks() -> None:
 def test_the_rank_of_another_end_than_sigterm_was_first() -> None:
     log = f"{ENDS.format(code=-15)}\nexitcode  : -11 (pid: 72)"
     assert cause(log) == ("rank 1 was killed by SIGSEGV during 1F0", 1)
+    crash = [
+        "Fatal Python error: Segmentation fault",
+        "",
+        "Thread 0x00007f (most recent call first):",
+        '  File "/somewhere/threading.py", line 982 in run',
+        "",
+        "Current thread 0x00008f (most recent call first):",
+        '  File "/somewhere/explorer/run/ranks/transport.py", line 88 in send',
+        '  File "/somewhere/explorer/run/worker.py", line 50 in main',
+    ]
+    found, _ = cause("\n".join([*crash, log]))
+    assert found == "rank 1 was killed by SIGSEGV (in send, line 88 of transport.py) during 1F0"
 
 
 def test_a_connection_that_broke_is_said_when_nobody_ended() -> None:

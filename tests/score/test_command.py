@@ -13,8 +13,8 @@ HEAD = ",".join(COLUMNS)
 GOOD = "2,16,8,1024,16,12,1024,1,1,2,200.5"
 NUMBERS = [
     "rows", "mean_abs_error_pct", "median_abs_error_pct", "worst_abs_error_pct", "bias_pct", "kendall_tau",
-    "tau_within_groups", "top1_regret_pct", "memory_mean_abs_error_pct", "band_80_pct", "coverage_pct",
-    "one_row_median_pct", "one_row_worst_pct",
+    "tau_within_groups", "pair_tau", "pairs", "top1_regret_pct", "memory_mean_abs_error_pct", "band_80_pct",
+    "coverage_pct", "one_row_median_pct", "one_row_worst_pct",
 ]  # fmt: skip
 WRONG = {
     "text in a number": GOOD.replace("1024,16,12", "wide,16,12"),

@@ -17,6 +17,7 @@ from explorer.cli import main
 from explorer.cluster import Cluster, Software, Source
 from explorer.cluster_profiles import cluster_names, load_cluster, save_cluster
 from explorer.score.heldout import held_out
+from explorer.score.kernels import KERNEL_SETS
 from explorer.score.knob_fit import WIDTHS, fit, prior_sd, rounded
 from explorer.score.knobs import Knob, knobs_of, turned
 from explorer.score.machines import knobs_at, machine, nodes_of
@@ -33,6 +34,10 @@ def knob(name: str, prior: float, value: float = 1.0) -> Knob:
     return Knob(key=f"kind.{name}", value=value, prior=prior, fitted_on="somebody")
 
 
+KERNELS = ("aiconfigurator-kernels",)
+"""What numbers of A100 follow that no training run was used for."""
+
+
 def rows_file(tmp_path: Path) -> Path:
     path = tmp_path / "rows.csv"
     path.write_text("\n".join([HEAD, *LINES]))
@@ -43,7 +48,7 @@ def rows_file(tmp_path: Path) -> Path:
 
 
 def test_every_fitted_number_says_what_was_before_and_on_what() -> None:
-    sources = {entry.source for entry in map(SETS.get, SETS.names())}
+    sources = {entry.source for entry in (*SETS, *KERNEL_SETS)}
     for name in cluster_names():
         cluster = load_cluster(name)
         stated = [source for kind in cluster.device_kinds for source in kind.sources]
@@ -78,8 +83,8 @@ def test_only_what_was_fitted_is_turned() -> None:
     assert turned(load_cluster("a100-800g-64"), values).levels[1].collective_efficiency == 0.5
 
 
-def with_source(source: Source) -> Cluster:
-    cluster = load_cluster("dgx-a100-4")
+def with_source(source: Source, name: str = "dgx-a100-4") -> Cluster:
+    cluster = load_cluster(name)
     kind = replace(cluster.device_kinds[0], sources=(source,), software=Software())
     return replace(
         cluster, device_kinds=(kind,), levels=tuple(replace(x, sources=()) for x in cluster.levels)
@@ -88,7 +93,7 @@ def with_source(source: Source) -> Cluster:
 
 def test_many_numbers_keep_their_ratios_and_no_fraction_passes_one() -> None:
     source = Source(key="tiles", how="fitted", reference="rows", prior=0.5, fitted_on="somebody")
-    cluster = with_source(source)
+    cluster = with_source(source, "dgx-1-v100")
     before = cluster.device_kinds[0].tiles
     (found,) = knobs_of(cluster)
     half, most = (turned(cluster, {found.key: x}).device_kinds[0].tiles for x in (found.value / 2, 99.0))
@@ -96,6 +101,23 @@ def test_many_numbers_keep_their_ratios_and_no_fraction_passes_one() -> None:
     for old, new, top, scaled in zip(before, half, most, large, strict=True):
         assert new.fraction == pytest.approx(old.fraction / (2 if scaled else 1))
         assert top.fraction == (1.0 if scaled else old.fraction)
+
+
+def test_kernels_of_all_precisions_are_one_number() -> None:
+    source = Source(key="product_kernels", how="fitted", reference="rows", prior=0.5, fitted_on="somebody")
+    cluster = with_source(source, "hgx-h100")
+    (found,) = knobs_of(cluster)
+    before, half, most = (
+        [
+            tile.fraction
+            for _, kernels in turned(cluster, {found.key: value}).device_kinds[0].product_kernels
+            for tile in kernels.tiles
+        ]
+        for value in (found.value, found.value / 2, 99.0)
+    )
+    assert found.value == max(before)
+    assert half == pytest.approx([fraction / 2 for fraction in before])
+    assert max(most) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -193,10 +215,10 @@ def test_rounding_is_what_a_profile_states(value: float) -> None:
 
 
 def test_machines_are_as_the_knobs_say_and_only_inside() -> None:
-    values = {"a100-sxm-80gb.tile_depth": 7.0}
+    values = {"a100-sxm-80gb.launch_overhead_s": 7.0}
     with knobs_at(values):
-        assert machine("dgx-a100").device_kinds[0].tile_depth == 7.0
-        assert nodes_of("dgx-a100-128", 16).device_kinds[0].tile_depth == 7.0
+        assert machine("dgx-a100").device_kinds[0].launch_overhead_s == 7.0
+        assert nodes_of("dgx-a100-128", 16).device_kinds[0].launch_overhead_s == 7.0
     assert machine("dgx-a100") == load_cluster("dgx-a100")
     assert nodes_of("dgx-a100-128", 16).device_kinds == load_cluster("dgx-a100-128").device_kinds
 
@@ -223,15 +245,16 @@ def test_without_other_rows_the_priors_stand(tmp_path: Path) -> None:
     found = held_out({"vtrain_single": rows_file(tmp_path)}, None)["vtrain_single"]
     own = [item for item in knobs_of(load_cluster("dgx-a100")) if "vtrain" in item.fitted_on.split()]
     assert found.values == {item.key: item.prior for item in own}
-    assert found.fitted_on == ()
+    assert found.fitted_on == KERNELS
 
 
 def test_what_follows_other_sources_is_said(reference_dir: Path) -> None:
-    """One number is also fitted on the rows of Korthikanti; the others stay as vTrain's rows say."""
+    """Numbers that were fitted on Korthikanti's rows, among others, go back; those of kernels stay."""
     path = reference_dir / SETS.get("korthikanti").path
     found = held_out({"korthikanti": path}, None)["korthikanti"]
-    assert [key.rpartition("efficiency.")[2] for key in found.values] == ["sustained"]
-    assert "vtrain" in found.fitted_on
+    own = [item for item in knobs_of(load_cluster("dgx-a100")) if "korthikanti" in item.fitted_on.split()]
+    assert set(found.values) == {item.key for item in own}
+    assert set(found.fitted_on) == set(KERNELS)
     assert "korthikanti" not in found.fitted_on
 
 
@@ -253,9 +276,9 @@ def test_command_says_on_what_numbers_were_fitted(tmp_path: Path, capsys: pytest
     assert main([*arguments, "--json", "--markdown", str(table)]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["leave_one_source_out"] is True
-    assert data["sets"]["vtrain_single"]["fitted_on"] == []
+    assert data["sets"]["vtrain_single"]["fitted_on"] == list(KERNELS)
     assert table.read_text().count("| vtrain_single |") == 2
     assert main(arguments) == 0
     out = capsys.readouterr()
     assert out.out.count("vtrain_single") == 2
-    assert "vtrain_single: numbers fitted on no measured rows" in out.err
+    assert f"vtrain_single: numbers fitted on {KERNELS[0]}" in out.err

@@ -36,10 +36,8 @@ def test_techniques_of_torchtitan(path: Path) -> None:
     eager, compiled, fp8, plain, tiled = [row.case for row in read.rows]
     norms = [case.graph.layer["layers.1.mlp.norm"].forward.moved_elements for case in (eager, compiled)]
     assert norms[0] == 9 * norms[1]
-    peaks = [case.cluster.kind_of(0).peak("bf16") for case in (eager, compiled, fp8)]
-    assert peaks[0] == peaks[1]
-    assert 1.5 < peaks[2] / peaks[0] < 2
-    assert "layers.0.mlp.cast" in fp8.graph.layer
+    assert [case.workload.job.precision for case in (eager, compiled, fp8)] == ["bf16", "bf16", "fp8"]
+    assert fp8.cluster is eager.cluster
     assert not plain.strategy.job.stages[0].overlap
     assert tiled.strategy.job.stages[0].overlap == (("tensor", "tiles"),)
     assert eager.strategy.job.stages[0].recompute == plain.strategy.job.stages[0].recompute == "selective"

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explorer.base.errors import InputError
-from explorer.score.rows import ReadRows
+from explorer.score.rows import SETS, ReadRows
 from explorer.score.sets._simumax_rows import elements, setting_of
-from explorer.score.sets.simumax import read
+from explorer.score.sets.simumax import read, read_pcie
 from explorer.sharding.layouts import megatron_layout, ulysses_layout
 from explorer.simulation.simulate import simulate
 
@@ -206,3 +206,19 @@ def test_published_rows_are_predicted(reference_dir: Path) -> None:
     ]
     assert fmean(seconds) < 0.04
     assert max(memory) < 0.015
+
+
+def test_pcie_rows_may_leave_memory_out(folder: Path) -> None:
+    rows = [row(real_alloc_gib=None), row(real_alloc_gib=2.5)]
+    path = folder / "a100_pcie.json"
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    found = read_pcie(folder)
+    assert not found.problems
+    assert [item.measured_memory_bytes for item in found.rows] == [None, 2.5 * 2**30]
+    assert {kind.name for item in found.rows for kind in item.kinds} == {"a100-pcie-80gb"}
+
+
+def test_published_pcie_rows_are_read(reference_dir: Path) -> None:
+    found = SETS.get("simumax_pcie").read(reference_dir / "measured" / "simumax" / "a100_pcie.json")
+    assert len(found.rows) == 7
+    assert not found.problems

@@ -7,6 +7,7 @@ import math
 import pickle
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -137,6 +138,8 @@ def test_only_strategies_outcomes_and_bounds_travel(
 
 
 def test_a_process_shares_a_search(problem: Problem) -> None:
+    # of 8 samples stages cut unevenly are best, and which of these small changes reach is a matter of timing
+    problem = replace(problem, workload=problem.workload.with_job(global_batch=32))
     *_, alone = search(problem)
     *_, last = search(problem, budget_s=60.0, jobs=2)
     assert last.best is not None

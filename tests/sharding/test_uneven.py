@@ -13,6 +13,7 @@ import explorer
 from explorer.base.errors import InputError, PlanError
 from explorer.cluster import Cluster
 from explorer.costs.compute import layer_times
+from explorer.costs.stragglers import lane_factor, stage_factor
 from explorer.pricing import Pricer
 from explorer.sharding import megatron_layout, shard
 from explorer.sharding.states import dealt
@@ -104,7 +105,7 @@ def slowest_s(shares: tuple[float, ...]) -> float:
 @pytest.mark.parametrize("shares", [(3.0, 1.0), (1.0, 3.0), (13.0, 3.0)])
 def test_a_layer_takes_what_the_slowest_of_its_pieces_takes(shares: tuple[float, ...]) -> None:
     more = forward_s(uneven(shares)) - forward_s(uneven(()))
-    wait = 1 + max(kind.lockstep_wait for kind in MIXED.device_kinds)
+    wait = lane_factor(MIXED.device_kinds, 2) * stage_factor(MIXED.device_kinds, 2)
     assert more == pytest.approx((slowest_s(shares) - slowest_s(())) * wait)
     assert abs(more) > 1e-3 * forward_s(uneven(()))
 

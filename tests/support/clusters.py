@@ -10,9 +10,17 @@ from explorer.cluster import Cluster, Software
 
 
 def device_bound(name: str) -> Cluster:
-    """A cluster whose kernels are issued and start in no time: no wait for them hides a collective."""
-    cluster = explorer.load_cluster(name)
+    """A cluster whose kernels are issued and start in no time: no wait for them hides a collective. Its
+    devices are equally fast.
+    """
+    cluster = alike(explorer.load_cluster(name))
     kinds = tuple(replace(kind, software=Software(), launch_overhead_s=0.0) for kind in cluster.device_kinds)
+    return replace(cluster, device_kinds=kinds)
+
+
+def alike(cluster: Cluster) -> Cluster:
+    """The cluster with devices of a kind equally fast: nobody waits for the slowest."""
+    kinds = tuple(replace(kind, device_spread=0.0) for kind in cluster.device_kinds)
     return replace(cluster, device_kinds=kinds)
 
 

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from explorer.base.plain_data import read_document
+from explorer.calibrate.between_sources import load_errors
 from explorer.calibrate.files import read_evidence
 from explorer.calibrate.history import read as read_history
+from explorer.calibrate.logs import LogFacts, read_log
 from explorer.cluster_profiles import load_cluster
 from explorer.export import EXPORTERS, import_config
 from explorer.framework_files import load_framework
@@ -27,6 +29,7 @@ from widgets.history.file import read_session
 from widgets.history.load import restore
 
 CLUSTER = load_cluster("dgx-a100")
+LOG_FACTS = LogFacts(global_batch=8, sequence_length=1024, devices=8)
 
 
 class Reader(NamedTuple):
@@ -77,6 +80,9 @@ READERS = (
     Reader("history", read_history, ".jsonl"),
     Reader("run or trace", lambda path: read_evidence(path, CLUSTER), ".json"),
     Reader("packed trace", lambda path: read_evidence(path, CLUSTER), ".json.gz"),
+    Reader("trainer's log", lambda path: read_log(path, LOG_FACTS), ".log"),
+    Reader("packed log", lambda path: read_log(path, LOG_FACTS), ".log.gz"),
+    Reader("errors between sources", load_errors, ".yaml"),
     Reader("run specification", read_spec, ".json"),
     Reader("result of a rank", lambda path: read_result(path, _experiment()), ".json"),
     Reader("rows", lambda path: read_table(path, ("a", "b")), ".csv"),
@@ -87,8 +93,10 @@ READERS = (
 
 OF_MODULES = {
     "explorer.base.plain_data": "document",
+    "explorer.calibrate.between_sources": "errors between sources",
     "explorer.calibrate.files": "run or trace",
     "explorer.calibrate.history": "history",
+    "explorer.calibrate.logs.__init__": "trainer's log",
     "explorer.cli.calibrating": "run or trace",
     "explorer.cluster_profiles": "cluster",
     "explorer.export.__init__": "import of a plan",
@@ -120,6 +128,7 @@ OWN_FILES = {
     "explorer.run.launching.launch": "what the ranks of a run write",
     "explorer.run.launching.leftovers": "what a launcher wrote of itself",
     "explorer.run.worker": "what the launch wrote",
+    "explorer.score.profile_numbers": "profiles of the package, whose numbers a fit writes",
     "widgets.report.document": "bundles of the package",
     "widgets.run.slicing": "what the process of a slice prints",
 }

@@ -112,6 +112,8 @@ class Lane(Strict):
     saved_factor: NotRequired[float]
     in_flight: int
     capacity_bytes: float
+    fits_bytes: float
+    most_bytes: float
     memory: Memory
     peak_bytes: float
     binds: NotRequired[bool]
@@ -219,6 +221,17 @@ class Reason(Strict):
     old: bool
 
 
+class Own(Strict):
+    """What a measured step changed, or what is wrong with it."""
+
+    text: NotRequired[str]
+    band: NotRequired[str]
+    lines: NotRequired[list[str]]
+    next: NotRequired[str]
+    file: NotRequired[str]
+    error: NotRequired[str]
+
+
 class TilesView(Strict):
     """`Tiles.view`."""
 
@@ -227,6 +240,7 @@ class TilesView(Strict):
     pending: NotRequired[bool]
     reasons: NotRequired[list[Reason]]
     reasoning: NotRequired[bool]
+    own: NotRequired[Own | None]
 
 
 class Slider(Strict):

@@ -140,6 +140,32 @@ def test_bounds_hold_for_inference(data: st.DataObject) -> None:
     check(estimator("gpt", machine, "infer").one(degrees), "gpt", machine, degrees, "infer")
 
 
+@pytest.mark.parametrize("order", [range(12), range(15, 3, -1)], ids=["slow first", "fast first"])
+def test_stages_wait_as_long_as_their_own_kind_spreads(order: range) -> None:
+    """V100 and A100 of one pipeline differ by other shares from their like: each stage has its own."""
+    graph, devices, job = model("gpt"), cluster("mixed-v100-a100"), job_of("gpt")
+    spreads = {devices.kind_of(device).device_spread for device in order}
+    assert len(spreads) > 1
+    degrees = Degrees(tensor=2, stages=3, replicas=2, microbatch_size=1)
+    table = StageTable(graph, devices, job, devices=tuple(order))
+    found = Estimator(graph, devices, job, table=table).one(degrees)
+    strategy = degrees.build(graph, devices, job, devices=tuple(order))
+    step = simulate(graph, devices, Workload(jobs=(job,)), strategy).step_time_s
+    assert found.step_lower_s[0] <= step
+    assert found.step_s[0] == pytest.approx(step, rel=1e-5)
+
+
+@pytest.mark.parametrize("zero", [0, 1])
+@pytest.mark.parametrize("schedule", ["chimera", "chimera_4"])
+def test_bounds_hold_where_copies_of_a_stage_are_on_other_kinds(schedule: str, zero: int) -> None:
+    """Of stages in both directions one copy is on V100, the other on A100."""
+    degrees = Degrees(
+        stages=4, replicas=4, microbatch_size=1, recompute="full", zero=zero, schedule=schedule,
+    )  # fmt: skip
+    machine = "mixed-v100-a100"
+    check(estimator("deepseek", machine).one(degrees), "deepseek", machine, degrees)
+
+
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_bounds_hold_for_uneven_stages_and_frameworks(data: st.DataObject) -> None:

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 
 import explorer
 from explorer.base.errors import ExplorerError
+from explorer.costs.stragglers import stage_factor
 from explorer.explain import explain
 from explorer.models import SOURCES
 from explorer.models.synthetic import chain
@@ -136,13 +137,15 @@ def test_any_placement_has_views(lanes: list[int], pairs: bool) -> None:
 
 def test_costs_add_up_to_the_lane(scene: Scene) -> None:
     layers = [layer for block in blocks_view(scene) for layer in block["layers"]]
-    call = scene.cluster.kind_of(0).software.action_overhead_s
+    kind = scene.cluster.kind_of(0)
+    wait = stage_factor((kind,), scene.strategy.stages[0].device_count)
+    call = kind.software.action_overhead_s * wait
     for lane in board_view(scene)["lanes"]:
         run = lane["runs"][0]
         own = layers[run["first"] : run["first"] + run["count"]]
         forward, backward = (sum(x[part] for x in own) for part in ("forward_s", "backward_s"))
-        assert math.isclose(forward + call, lane["forward_s"], rel_tol=1e-9)
-        assert math.isclose(backward + call, lane["backward_s"], rel_tol=1e-9)
+        assert math.isclose(wait * forward + call, lane["forward_s"], rel_tol=1e-9)
+        assert math.isclose(wait * backward + call, lane["backward_s"], rel_tol=1e-9)
         whole = lane["forward_s"] + lane["backward_s"]
         assert math.isclose(lane["time_factor"], whole / (forward + backward), rel_tol=1e-9)
         assert lane["call_s"] == 2 * call, "what a preview of moved layers leaves in place"

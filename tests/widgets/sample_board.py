@@ -47,6 +47,8 @@ def lane(
         "backward_s": total["backward_s"],
         "in_flight": in_flight,
         "capacity_bytes": CAPACITY,
+        "fits_bytes": CAPACITY,
+        "most_bytes": CAPACITY,
         "memory": memory,
         "peak_bytes": sum(memory.values()),
         "binds": False,

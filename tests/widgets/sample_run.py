@@ -157,7 +157,14 @@ def running_view(ranks: int = 4, **more: Any) -> dict[str, Any]:
         {
             "rank": i,
             "state": states[i % 6],
-            "doing": ("0F3", "1B2 waits for rank 2", "2B0", "", "", "")[i % 6],
+            "doing": (
+                "forward of microbatch 3",
+                "backward of microbatch 2 waits for rank 2",
+                "backward of microbatch 0",
+                "",
+                "",
+                "",
+            )[i % 6],
             "round": "Round 2 of 3",
             "step_s": 0.351 + 0.01 * i if i % 6 < 3 else None,
             "memory_bytes": (412 + 7 * i) * 2**20,

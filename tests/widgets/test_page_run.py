@@ -66,7 +66,8 @@ def test_ranks_are_rows_with_words_and_progress_is_a_bar(open_page: Open) -> Non
     rows = page.page.locator(".run-ranks tbody tr")
     assert rows.count() == 6
     assert [cell.strip() for cell in rows.nth(1).inner_text().split("\t")] == [
-        "rank 1", "◐waiting", "1B2 waits for rank 2", "Round 2 of 3", "0.33 of 1.24\u00a0s", "361\u00a0ms",
+        "rank 1", "◐waiting", "backward of microbatch 2 waits for rank 2",
+        "Round 2 of 3", "0.33 of 1.24\u00a0s", "361\u00a0ms",
         "419\u00a0MiB",
     ]  # fmt: skip
     filled = rows.nth(1).locator(".run-course i").evaluate("(i) => parseFloat(i.style.width)")

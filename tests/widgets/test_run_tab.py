@@ -35,6 +35,7 @@ from widgets import Explorer
 from widgets.run import slicing
 from widgets.run import task as run_task
 from widgets.run.calibrating import free_name
+from widgets.run.doing import in_words
 from widgets.run.ended import Done, SliceDone
 from widgets.run.progress import Progress, progress_share
 from widgets.run.slicing import SLICE, SliceHandle, SliceProgress
@@ -730,3 +731,22 @@ def test_no_file_of_somebody_else_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "two-cpus-2.yaml").write_text("my notes", encoding="utf-8")
     assert free_name(other, tmp_path) == "two-cpus-3.yaml"
     assert free_name(replace(other, name="../x y"), tmp_path) == "x-y.yaml"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("0F6", "forward of microbatch 6"),
+        ("1B0 waits for rank 2", "backward of microbatch 0 waits for rank 2"),
+        (
+            "0W4-5 waits for its reduction",
+            "gradients of weights of microbatches 4 to 5 waits for its reduction",
+        ),
+        ("3F2~1", "forward of microbatch 2, copy 1"),
+        ("1U8-11", "update, stage 1"),
+        ("the start of strategy", "the start of strategy"),
+        ("", ""),
+    ],
+)
+def test_actions_are_said_in_words(text: str, words: str) -> None:
+    assert in_words(text) == words

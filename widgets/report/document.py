@@ -137,7 +137,7 @@ def _parts(bench: Reported) -> list[dict[str, Any]]:
     parts = bench.parts
     tiles, board, timeline = _state(parts.tiles), _state(parts.board), _state(parts.timeline)
     # verdict and reasons stand above as text
-    tiles["view"] = tiles["view"] | {"verdict": None, "reasons": [], "reasoning": False}
+    tiles["view"] = tiles["view"] | {"verdict": None, "reasons": [], "reasoning": False, "own": None}
     board["view"] = board["view"] | {"editable": False}
     timeline["view"] = timeline["view"] | {"fixed": "Only the workbench edits the order"}
     return [

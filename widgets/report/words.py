@@ -12,6 +12,7 @@ from typing import Any
 from explorer import __version__
 from explorer.base.units import format_bytes, format_seconds
 from explorer.cluster import Source
+from explorer.cluster.memory_room import FITS, MAY_FIT
 from explorer.schedules.check import numbers_text
 from explorer.simulation.lane_memory import MEMORY_PARTS
 from explorer.simulation.report import NO_FLOPS
@@ -111,7 +112,7 @@ def _figures(point: Point) -> str:
             "Worst memory",
             f"{percent(own['memory'], sign=False)} of {format_bytes(min(report.capacity_bytes))}",
         ),
-        ("Fits", "yes" if report.feasible else "no"),
+        ("Fits", {FITS: "yes", MAY_FIT: "maybe"}.get(report.memory_verdict, "no")),
         ("Bubble", percent(own["bubble"], sign=False)),
         ("MFU", percent(own["mfu"], sign=False) if "mfu" in own else f"– ({NO_FLOPS})"),
         ("One step from idle", format_seconds(report.makespan_s)),
@@ -126,7 +127,8 @@ def _stages(point: Point) -> str:
         runs = [(run["first"], run["first"] + run["count"] - 1) for run in lane["runs"]]
         held = "; ".join(layers[a] if a == b else f"{layers[a]} … {layers[b]}" for a, b in runs) or "nothing"
         devices = numbers_text(used).replace("-", "–")
-        over = lane["peak_bytes"] - lane["capacity_bytes"]
+        over = lane["peak_bytes"] - min(lane["most_bytes"], lane["capacity_bytes"])
+        fits = "fits" if lane["peak_bytes"] <= lane["fits_bytes"] else "may fit"
         rows.append(
             (
                 escape(lane["name"]),
@@ -135,7 +137,9 @@ def _stages(point: Point) -> str:
                 format_seconds(lane["forward_s"]),
                 format_seconds(lane["backward_s"]),
                 format_bytes(lane["peak_bytes"]),
-                f'<b class="bad">{format_bytes(over)} over</b>' if over > 0 else "fits",
+                f'<b class="bad">{format_bytes(over)} over</b>'
+                if lane["peak_bytes"] > lane["most_bytes"]
+                else fits,
             )
         )
     head = ("stage", "devices", "layers", "forward", "backward", "memory", "")

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from explorer.base.units import format_seconds
 from explorer.views.run_view import share_words
 
+from .doing import in_words
 from .ended import Done, Ended, SliceDone
 from .progress import Progress, round_words
 from .slicing import SLICE, SliceProgress
@@ -174,7 +175,7 @@ def progress_view(progress: Progress | SliceProgress, *, other: bool) -> dict[st
         "other": changed,
         "ranks": [
             {
-                "rank": i, "state": row.state, "doing": row.doing,
+                "rank": i, "state": row.state, "doing": in_words(row.doing),
                 "round": round_words(row.round, progress.spec.rounds), "step_s": row.step_s,
                 "memory_bytes": row.memory_bytes, "at_s": row.at_s, "of_s": row.of_s,
             }

@@ -1038,9 +1038,10 @@ function memorySegments(memory, scale) {
   });
 }
 function memoryLevel(lane) {
-  const full = lane.peak_bytes / lane.capacity_bytes;
-  return full > 1 ? "bad" : full >= 0.9 ? "warn" : "";
+  if (lane.peak_bytes > (lane.most_bytes ?? lane.capacity_bytes)) return "bad";
+  return mayFit(lane) || lane.peak_bytes / lane.capacity_bytes >= 0.9 ? "warn" : "";
 }
+var mayFit = (lane) => lane.peak_bytes > (lane.fits_bytes ?? Infinity) && lane.peak_bytes <= (lane.most_bytes ?? lane.capacity_bytes);
 function rowsOf(lanes, collapsed) {
   const compact = lanes.length > FULL_LANES;
   if (!compact) return lanes.map((lane) => ({ type: "lane", lane, compact }));
@@ -1081,7 +1082,7 @@ function rowAt(rows, y, reach = 24) {
 }
 var linkThickness = (bytes2) => Math.min(12, Math.max(1, 2 * Math.sqrt((bytes2 ?? 0) / 2 ** 30)));
 function linkClass(kind) {
-  if (kind === "nvlink" || kind === "nvswitch") return "nvlink";
+  if (kind === "nvlink" || kind === "nvswitch" || kind === "fabric") return "nvlink";
   if (kind === "pcie" || kind === "host" || kind === "shared") return "pcie";
   return kind === "internet" ? "internet" : "network";
 }
@@ -1107,6 +1108,7 @@ var MODES = [
 var LINK_NAMES = {
   nvlink: "NVLink",
   nvswitch: "NVSwitch",
+  fabric: "chip fabric",
   pcie: "PCIe",
   infiniband: "InfiniBand",
   ethernet: "Ethernet",
@@ -1211,14 +1213,14 @@ function drawMemory(ctx, element, lane, was) {
   patch(element, { "data-level": level });
   patch(parts.main, { text: bytes(lane.peak_bytes) });
   patch(parts.share, { text: level === "bad" ? "" : percent(lane.peak_bytes / lane.capacity_bytes) });
-  patch(parts.side, { text: level === "bad" ? `+${bytes(over)} over` : level === "warn" ? `${bytes(-over)} left` : flight });
+  patch(parts.side, { text: level === "bad" ? `+${bytes(over)} over` : mayFit(lane) ? "may fit" : level === "warn" ? `${bytes(-over)} left` : flight });
   const segments = memorySegments(lane.memory, scale);
   const words = segments.map((segment) => `${segment.name} ${bytes(segment.bytes)}`);
   const beside = lane.other ? `; ${ctx.view.other_name}: ${bytes(lane.other.peak_bytes)}` : "";
   patch(element, {
     title: `${words.join("\n")}
 ${lane.in_flight} microbatches in flight`,
-    "aria-label": `memory ${bytes(lane.peak_bytes)} of ${bytes(lane.capacity_bytes)}${over > 0 ? `, over by ${bytes(over)}` : ""}: ${words.join(", ")}${beside}`
+    "aria-label": `memory ${bytes(lane.peak_bytes)} of ${bytes(lane.capacity_bytes)}${level === "bad" ? `, over by ${bytes(over)}` : mayFit(lane) ? ", may fit" : ""}: ${words.join(", ")}${beside}`
   });
   keyed(
     parts.segments,
@@ -1291,7 +1293,7 @@ function drawLane(ctx, element, { lane, compact }) {
   stale(element, state.inputs);
   const { preview, isTarget, refused } = state;
   const shown = preview ?? lane;
-  const bad = shown.peak_bytes > shown.capacity_bytes;
+  const bad = memoryLevel(shown) === "bad";
   patch(element, {
     class: `b-row b-lane${compact ? " compact" : ""}${isTarget ? " target" : ""}${bad && isTarget ? " bad" : ""}${refused ? " refused" : ""}${lane.locked ? " locked" : ""}`
   });
@@ -1937,7 +1939,7 @@ function drawGroup(ctx, element, { name, lanes, folded }) {
   patch(track.firstChild, {
     style: { width: pct(Math.min(1, time3(sum.slowest) / ctx.scale_s)), display: folded ? null : "none" }
   });
-  const over = lanes.filter((lane) => lane.peak_bytes > lane.capacity_bytes).length;
+  const over = lanes.filter((lane) => memoryLevel(lane) === "bad").length;
   patch(track.lastChild, {
     text: `${plural(lanes.length, "lane")}, ${seconds(sum.time_s)} and ${bytes(sum.peak_bytes)} in all; slowest ${sum.slowest.name}: ${seconds(time3(sum.slowest))}, ${overIdeal(sum.slowest, ctx.view.ideal_s)}${folded ? `; fullest ${sum.fullest.name}` : ""}${over ? `; ▲ ${over} over capacity` : ""}`
   });
@@ -1967,7 +1969,7 @@ function effectWords(ctx, preview) {
   const was = ctx.lane(preview.target);
   const next = preview.view?.lanes.find((lane) => lane.id === preview.target);
   if (!was || !next) return null;
-  const over = next.peak_bytes - next.capacity_bytes;
+  const over = memoryLevel(next) === "bad" ? next.peak_bytes - next.capacity_bytes : 0;
   return `${signed(seconds(time4(next) - time4(was)))}, ${signed(bytes(next.peak_bytes - was.peak_bytes))} a device${over > 0 ? `; ${bytes(over)} over capacity` : ""}`;
 }
 function verdictOf(ctx, preview) {
@@ -1976,7 +1978,7 @@ function verdictOf(ctx, preview) {
   const { view } = preview;
   if (!view) return { level: "none", text: "Over its own lane: nothing would change.", note };
   const over = (lane) => lane.peak_bytes - lane.capacity_bytes;
-  const full = view.lanes.filter((lane) => over(lane) > 0);
+  const full = view.lanes.filter((lane) => memoryLevel(lane) === "bad");
   const worst = full.reduce((a, b) => over(b) > over(a) ? b : a, full[0]);
   const slowest = view.lanes.reduce((a, b) => time4(b) > time4(a) ? b : a);
   const away = (lane) => `${seconds(time4(lane))}, ${percent(Math.abs(time4(lane) / view.ideal_s - 1))} ${time4(lane) >= view.ideal_s ? "over" : "under"} the ideal cut`;
@@ -2019,6 +2021,7 @@ function makeLinks(ctx, { lane, compact }) {
 var KIND_NAMES = {
   nvlink: "NVLink",
   nvswitch: "NVSwitch",
+  fabric: "chip fabric",
   pcie: "PCIe",
   infiniband: "InfiniBand",
   ethernet: "Ethernet",

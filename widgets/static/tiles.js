@@ -466,6 +466,86 @@ var signed = (text) => text.startsWith(MINUS) || /^[0.\s\u202f\u00a0]*(\D*)$/.te
 var join = ({ text, unit }) => unit ? `${text}${NBSP}${unit}` : text;
 var typeset = (text) => String(text ?? "").replace(/(\d)%/g, "$1 %").replace(/(\d)[ \u00a0]?us\b/g, "$1 µs");
 
+// src/tiles/own.js
+var HEAD = 2e5;
+var TAIL = 2e6;
+function excerpt(text) {
+  if (text.length <= HEAD + TAIL) return text;
+  return `${text.slice(0, HEAD)}
+${text.slice(-TAIL)}`;
+}
+var Own = class {
+  /** @param {(fields: Record<string, string>) => void} send @param {(action: string) => void} act */
+  constructor(send, act) {
+    this.send = send;
+    const field = (name, label, hint) => h("label", {}, h("span", { text: label }), h("input", { name, placeholder: hint, autocomplete: "off", spellcheck: "false", class: "t-input" }));
+    this.file = h("input", { type: "file", class: "t-file", "aria-label": "Log of a trainer", on: { change: () => this.read(this.file.files?.[0]) } });
+    this.form = h(
+      "form",
+      { class: "t-own-form", "aria-label": "A step that you measured" },
+      field("time", "Step time", "2.31 s"),
+      field("memory", "Peak memory, if known", "41.5 GiB"),
+      h("button", { class: "sx-btn", type: "submit", text: "Calibrate" }),
+      h("label", { class: "t-drop" }, h("span", { text: "or a trainer’s log:" }), this.file)
+    );
+    this.problem = h("p", { class: "t-own-error", role: "alert" });
+    this.said = h("div", { class: "t-own-said", role: "status", "aria-live": "polite" });
+    this.undo = h("button", { class: "sx-btn", text: "Undo", title: "Back to the profile as it was", on: { click: () => act("undo") } });
+    this.element = h(
+      "details",
+      { class: "t-own" },
+      h("summary", {}, h("span", { text: "I measured …" })),
+      this.form,
+      this.problem,
+      this.said,
+      this.undo
+    );
+    this.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const values = new FormData(this.form);
+      this.send({ time: String(values.get("time") ?? ""), memory: String(values.get("memory") ?? ""), log: "" });
+    });
+    for (const [name, on] of [["dragover", true], ["dragleave", false], ["drop", false]]) {
+      this.element.addEventListener(name, (event) => {
+        if (![...event.dataTransfer?.types ?? []].includes("Files")) return;
+        event.preventDefault();
+        this.element.classList.toggle("over", on);
+        if (name === "drop") this.read(event.dataTransfer.files?.[0]);
+      });
+    }
+  }
+  /** Send what a file says. @param {File|undefined} file */
+  async read(file) {
+    if (!file) return;
+    const memory = this.form.elements.namedItem("memory").value;
+    this.send({ time: "", memory, log: excerpt(await file.text()) });
+    this.file.value = "";
+  }
+  /** @param {any} own `view.own`; null where nothing can be measured @param {boolean} shut */
+  draw(own, shut) {
+    this.element.hidden = own == null;
+    if (own == null) return;
+    this.form.inert = shut;
+    this.undo.hidden = !own.text;
+    this.undo.disabled = shut;
+    set(this.problem, { text: own.error ?? "" });
+    this.problem.hidden = !own.error;
+    this.said.hidden = !own.text;
+    if (own.error || own.text) this.element.open = true;
+    const look = JSON.stringify(own);
+    if (this.said.dataset.look === look) return;
+    this.said.dataset.look = look;
+    this.said.replaceChildren(
+      ...own.text ? [
+        h("p", {}, ...bold(typeset(own.text)), " Band ", h("b", { text: typeset(own.band) }), "."),
+        h("ul", {}, ...own.lines.map((line) => h("li", { text: typeset(line) }))),
+        h("p", { text: typeset(own.next) }),
+        h("p", { class: "t-own-file", text: `Saved as ${own.file}; plans and exports name it.` })
+      ] : []
+    );
+  }
+};
+
 // src/tiles/preview.js
 var PREVIEW = "sx-preview";
 function previewed(tile, { values, levels }) {
@@ -805,7 +885,8 @@ function render({ model, el }) {
   const tiles = h("div", { class: "t-tiles" });
   const verdict = makeVerdict(act);
   const why = new Why(act);
-  root.append(tiles, verdict, why.element);
+  const own = new Own((fields) => sync.send("measured", fields), act);
+  root.append(tiles, own.element, verdict, why.element);
   const sync = new Sync(model, ["view"], () => changed());
   let preview = null;
   let frame = 0;
@@ -829,6 +910,7 @@ function render({ model, el }) {
     tiles.style.setProperty("--count", view.tiles?.length ?? 1);
     const now = view.tiles ?? [];
     keyed(tiles, preview ? now.map((tile) => previewed(tile, preview)) : now, (tile) => tile.key, makeTile, drawTile);
+    own.draw(view.own ?? null, model.link?.shut ?? false);
     holdVerdict(verdict, preview != null);
     drawVerdict(verdict, sentence(view.verdict));
     why.element.inert = model.link?.shut ?? false;

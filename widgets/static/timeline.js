@@ -1387,7 +1387,7 @@ function look(root) {
       t["m-grad"]
     ],
     inks: [t["on-fw"], "#14060a", "#14060a", t["on-fw"]],
-    links: { nvlink: t["k-nvlink"], nvswitch: t["k-nvlink"], pcie: t["k-pcie"], internet: t["k-internet"], other: network }
+    links: { nvlink: t["k-nvlink"], nvswitch: t["k-nvlink"], fabric: t["k-nvlink"], pcie: t["k-pcie"], internet: t["k-internet"], other: network }
   };
 }
 function draw(g, scene) {

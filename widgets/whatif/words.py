@@ -8,6 +8,7 @@ from typing import Any
 
 from explorer.base.errors import ExplorerError
 from explorer.base.units import format_bytes, format_seconds
+from explorer.cluster.memory_room import MAY_FIT
 from explorer.simulation.report import Report
 from explorer.sweep.devices import scalable, scaled
 from explorer.views.sweep_view import what_if_rows
@@ -135,6 +136,8 @@ def _verdict(point: Point, changes: Mapping[str, float], found: Report | str) ->
         f"{format_seconds(found.step_time_s)} a step ({_more(found.step_time_s, point.report.step_time_s)})"
     )
     if found.feasible:
+        if found.memory_verdict == MAY_FIT:
+            return {"level": "warn", "text": f"**{what}: may fit**, {step}."}
         return {"level": "ok", "text": f"**{what}: fits**, {step}."}
     worst = max(found.overflows, key=lambda item: item.over_bytes)
     over = f"device {worst.device} {format_bytes(worst.over_bytes)} over capacity"

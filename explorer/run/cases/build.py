@@ -87,7 +87,7 @@ def prepare(
         PlanError: everything wrong with the strategy.
         InputError: a model whose numbers no rank can compute under this strategy.
     """
-    strategy = strategy_under(strategy, load_framework(job.framework))
+    strategy = strategy_under(strategy, load_framework(job.framework), graph, job)
     if problems := check_job(graph, cluster, job, strategy):
         raise PlanError(problems)
     placement = place(graph, strategy, training=job.training)

@@ -70,7 +70,10 @@ def short_case(
 
 def _model_of(scaled: Scaled, strategy: JobStrategy) -> ModelSpec | OwnModel | LayoutModel:
     """Return what ranks compute under a strategy: whole layers unless its lanes have several ranks."""
-    wide = any(len(row) > 1 for stage in strategy.stages for mesh in stage.meshes for row in mesh.rows)
+    wide = any(
+        stage.shardings or any(len(row) > 1 for mesh in stage.meshes for row in mesh.rows)
+        for stage in strategy.stages
+    )
     return scaled.model if wide or not isinstance(scaled.model, LaneLayout) else scaled.model.whole
 
 

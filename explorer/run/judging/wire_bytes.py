@@ -8,18 +8,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from explorer.base.units import dtype_bytes
 from explorer.graph import COMPUTE
 from explorer.run.cases.build import Prepared
 from explorer.run.ranks.lane import RankLanes
-from explorer.run.sharded.layout_model import ELEMENT_BYTES, STAGES
+from explorer.run.sharded.layout_model import ELEMENT_BYTES, ROUTED, ROUTING, STAGES
 from explorer.sharding.reshard import wire_factor
 from explorer.strategy import REPLICA
 from explorer.tasks.placement import Holders, SectionShape
 from explorer.tasks.program import GATHER, HOST, REDUCE, TRANSFER, B, F, I, Program, U, W
 
+NUMBER_BYTES = 8
+"""Bytes of the number of an expert."""
 INSIDE, REPLICAS, BETWEEN = "inside lanes", "between replicas", "between stages"
 
 
@@ -51,11 +54,13 @@ def wire_bytes(prepared: Prepared, rows: Sequence[Mapping[str, Any]]) -> list[Wi
         rows: the ranks' records of one run.
     """
     sent: Counter[str] = Counter()
+    routed: Counter[tuple[str, str]] = Counter()
     for row in rows:
-        for _, _, axis, _, count in row.get("sent", ()):
+        for _, op, axis, layer, count in row.get("sent", ()):
+            routed[op, layer] += count
             sent[{REPLICA: REPLICAS, STAGES: BETWEEN}.get(axis, INSIDE)] += count
     predicted = {INSIDE: _inside(prepared), REPLICAS: _replicas(prepared), BETWEEN: _between(prepared)}
-    known = {INSIDE: _known_inside(prepared)}
+    known = {INSIDE: _known_inside(prepared) + _known_routing(prepared, routed)}
     return [
         WireBytes(
             where=where, predicted_bytes=count, sent_bytes=float(sent[where]),
@@ -102,6 +107,41 @@ def _known_inside(prepared: Prepared) -> list[tuple[str, float]]:
                 total -= scalars * width * prepared.case.lane_ranks
     why = "gathered inputs are kept from the forward, and not gathered again for the backward"
     return [(why, total)] if total else []
+
+
+def _known_routing(prepared: Prepared, sent: Mapping[tuple[str, str], int]) -> list[tuple[str, float]]:
+    """Return what no prediction knows of exchanges of experts: how tokens were routed, and that it is said.
+
+    Each token that left its rank was named once, by one number; it went there and back, as did gradients.
+    """
+    layers, pricer = prepared.prices.pricer.graph.layer, prepared.prices.pricer
+    named = {layer: count // NUMBER_BYTES for (op, layer), count in sent.items() if op == ROUTED and count}
+    if not named:
+        return []
+    word, left = dtype_bytes(prepared.job.precision), 0.0
+    again = {
+        name: prepared.case.skeleton.sections[s].full_recompute
+        for s in range(len(prepared.placement.layers))
+        for name in _names(prepared, s)
+    }
+    for name, tokens in named.items():
+        write, sizes = layers[name].writes[0], {dim.name: dim.size for dim in layers[name].dims}
+        ways = 3 if again[name] else 4  # made again, the forward named every token twice
+        left += ways * tokens * prod(sizes[dim] for dim in write.dims if dim != "seq") * word
+    for slot in (prepared.program.slots[slot] for slot in _slots(prepared, F, B, I)):
+        shards, own = pricer.shards(slot.where), _names(prepared, slot.where)
+        items = shards.forward if slot.kind == F else shards.backward
+        if slot.kind != F and prepared.case.skeleton.sections[slot.where].full_recompute:
+            items = (*items, *shards.forward)
+        for item in (item for item in items if item.op == "all_to_all" and item.layer in own):
+            if item.layer in named:
+                scalars = wire_factor(item.op, item.size) * item.elements_per_sample * slot.samples
+                left -= scalars * word * prepared.case.lane_ranks
+    told = sum(count for (op, layer), count in sent.items() if op in (ROUTING, ROUTED))
+    return [
+        ("tokens as they were routed, where balanced ones are predicted", left),
+        ("how many tokens go to whom, and to which expert, said before they go", float(told)),
+    ]
 
 
 def _names(prepared: Prepared, section: int) -> set[str]:

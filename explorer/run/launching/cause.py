@@ -9,6 +9,7 @@ import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from explorer.base.errors import RunError
@@ -20,6 +21,10 @@ _FAILED = re.compile(
 )
 _NO_MEMORY = re.compile(r"memory allocation|allocate memory|bad_alloc|MemoryError", re.IGNORECASE)
 """What libraries print that get no memory before Python can say so, as OpenBLAS and C++ do."""
+_CRASHED = re.compile(
+    r"Fatal Python error: .*?Current thread [^\n]*\s+File \"([^\"]*)\", line (\d+) in (\S+)", re.DOTALL
+)
+"""What Python's fault handler prints when a signal such as SIGSEGV or SIGBUS meets a rank."""
 _ASKED = re.compile(r"Process (\d+) got signal: (\d+)")
 
 Event = dict[str, Any]
@@ -126,7 +131,10 @@ def _silent(run: Evidence) -> tuple[int, str] | None:
     for rank, pid in ends:
         if rank not in spoke and (pid in codes or not run.lives(pid)):
             full = " (the disk is full)" if run.disk_is_full else ""
-            said = _last_words(run.log, began=rank in began) if codes.get(pid, 0) > 0 else ""
+            code = codes.get(pid, 0)
+            said = (
+                _last_words(run.log, began=rank in began) if code > 0 else _crash(run.log) if code < 0 else ""
+            )
             return rank, _how(codes.get(pid)) + (full or said)
     return None
 
@@ -141,6 +149,12 @@ def _last_words(log: str, *, began: bool) -> str:
     if errors := _errors(log):
         return f" ({errors[-1]})"
     return "" if began else " without a word (out of memory?)"
+
+
+def _crash(log: str) -> str:
+    """Return the line of Python at which a signal met a rank, in brackets; empty if none was printed."""
+    found = _CRASHED.search(log)
+    return f" (in {found[3]}, line {found[2]} of {Path(found[1]).name})" if found else ""
 
 
 def _reason(text: str) -> str:

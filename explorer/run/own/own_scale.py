@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -35,6 +35,7 @@ from explorer.run.own.shortening import (
     sample_flops,
     whole_blocks,
 )
+from explorer.run.own.spread_experts import spread_experts
 from explorer.strategy import REPLICA, Mesh, Sharding, Stage
 
 STEP_S, MOST_STEP_S = 1.2, 6.0
@@ -48,6 +49,8 @@ COPIES = 14
 MOST_MEMORY = 0.6
 """Most of the free memory that own layers may take: others work on the machine too."""
 _OWN = UnitSize(samples=1)
+APART = "layers laid out apart from their stage"
+"""Beginning of what a likeness says of layers with a layout of their own."""
 ONE_RANK = LaneLayout()
 """Lanes of one rank."""
 
@@ -108,6 +111,17 @@ def own_scaled(
     shortened = _rows(resolved, like, tokens, own.model.keep)
     own_words = {"ratio of the stages' times"}
     lost = [text for text in like.not_validated if not _carried(text)]
+    experts = None if lane.axes else spread_experts(model, own.graph, named, made, strategy.stages)
+    said: list[str] = []
+    if experts is not None:
+        model, made = experts.model, list(experts.stages)
+        _require_pieces(model, made)
+        lost = [text for text in lost if not text.startswith((APART, f"{experts.axis} parallelism: "))]
+        before, here = experts.devices
+        words = f"{experts.axis} parallelism over replicas: {before}"
+        (said if before == here else lost).append(
+            words if before == here else f"{words} devices in the plan, {here} here"
+        )
     scaled = replace(
         like,
         model=model,
@@ -116,11 +130,24 @@ def own_scaled(
         strategy=like.strategy.with_stages(made),
         validated=(
             *(text for text in like.validated if text not in own_words),
+            *said,
             f"the model's own layers: {len(own.graph.layers)} of {len(resolved.graph.layers)}",
         ),
         not_validated=tuple(lost),
     )
     return scaled, shortened
+
+
+def _require_pieces(model: OwnModel, stages: Sequence[Stage]) -> None:
+    """Refuse own layers that cannot run on the pieces that replicas hold.
+
+    Raises:
+        InputError: a layer that has no arithmetic for its pieces.
+    """
+    from explorer.run.sharded.own_check import require_pieces  # imports torch
+
+    for samples in sorted({stage.microbatch_samples for stage in stages}):
+        require_pieces(model, max(1, samples // model.mesh_axes[0][1]))
 
 
 def _laid_out(own: OwnSource, lane: LaneLayout, named: Mapping[str, str], plan: LayerGraph) -> OwnModel:

@@ -2,6 +2,25 @@
 
 It knows nothing about the computation: a `Backend` computes and fills messages. Real compute and sleeping
 share this file, which makes the dry run a test of launcher, order and transport.
+
+No order waits in a circle, however few receives are posted ahead. Ranks only *begin* to send, to receive
+and to reduce; they block for a message, for an answer to one of theirs, for a collective, and at their end
+for what they sent. Tasks are numbered so that each comes after all that it needs, after those before it on
+its lane and, a message or collective, on its wire or in its group. Take the task T of the least number that
+has not run. Its lane has come to it, since what stands before it on the lane has a smaller number, and
+whatever T blocks for ends:
+
+* a message k < T: it was sent right after the last task that it or an earlier message of its wire needs,
+  all below k; this rank has posted it and all before it on the wire (`_post(through=k)`), so that it
+  arrives.
+* an answer to a message k < T of its own: on the receiving lane, all tasks before the one that takes k are
+  below k (`explorer.tasks.blocking_transfers`), and that one takes its messages in the order of their
+  numbers, so that nothing it waits for before k is above k.
+* a collective c < T: every member began it, and those before it in the group, after tasks below c.
+
+So T runs, and after it the next, until all have. Every message is needed by a task of its receiver: then
+all are posted, and all sends end. The window appears nowhere; it only decides how early a message may
+arrive.
 """
 
 from __future__ import annotations
@@ -20,9 +39,9 @@ from explorer.run.ranks.transport import Handle, Transport
 if TYPE_CHECKING:
     from explorer.run.sharded.lanes import LaneTransport
 
-WINDOW = 8
-"""Number of receives posted on a wire ahead of need, so that senders need not wait: with two, ranks that end
-a step with messages nobody asked for yet waited for each other.
+WINDOW = 2
+"""Number of receives posted on a wire ahead of need: one arrives while another is waited for. Each has a
+buffer.
 """
 SPIN_S = 0.002
 

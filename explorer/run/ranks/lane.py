@@ -43,7 +43,7 @@ class Transfer:
     """One message of a wire."""
 
     task: int
-    """Its task, or -1 - task of the waiting one for a signal, which carries no data."""
+    """Its task; below 0 for a signal, which carries no data: each signal has a number of its own."""
     wire: Wire
     """Wire that it takes."""
     flow: int
@@ -51,7 +51,7 @@ class Transfer:
     backward: bool
     """Whether it carries gradients."""
     interval: Interval
-    """Samples it carries."""
+    """Samples it carries; for a signal the task that sends it and the one that waits."""
     slot: int
     """Slot of its task; 0 for a signal."""
     blocking: bool = False
@@ -355,20 +355,23 @@ class RankLanes:
 
     def _signals(self) -> Iterable[Transfer]:
         """Yield the extra edges between lanes that no transfer carries."""
-        for task, before in enumerate(self.preds):
-            if self.program.kind[task] >= TRANSFER:
-                continue
-            for item in before:
-                if self.program.kind[item] < TRANSFER and self.position[item][0] != self.position[task][0]:
-                    wire = ("signal", self.position[item][0], self.position[task][0])
-                    yield Transfer(
-                        task=-1 - task, wire=wire, flow=-1, backward=False, interval=(item, task), slot=0
-                    )
+        edges = [
+            (item, task)
+            for task, before in enumerate(self.preds)
+            for item in before
+            if max(self.program.kind[task], self.program.kind[item]) < TRANSFER
+            and self.position[item][0] != self.position[task][0]
+        ]
+        for number, (item, task) in enumerate(edges):
+            wire = ("signal", self.position[item][0], self.position[task][0])
+            yield Transfer(
+                task=-1 - number, wire=wire, flow=-1, backward=False, interval=(item, task), slot=0
+            )
 
     def _lane_task(self, lane: int, task: int) -> LaneTask:
         program, slot = self.program, self.slot(task)
         before = self.preds[task]
-        signals = [item for item in self.signals if item.task == -1 - task]
+        signals = [item for item in self.signals if item.interval[1] == task]
         return LaneTask(
             task=task,
             slot=int(program.slot[task]),

@@ -88,9 +88,16 @@ def _scale(here: Here, q: torch.Tensor) -> float:
 
 def _mask(here: Here, queries: Any, keys: Any, device: torch.device) -> torch.Tensor | None:
     """Return what each query may see, by their positions; None if all."""
-    if not (here.layer.causal or here.options.get("is_causal")):
-        return None
-    return torch.from_numpy(queries[:, None] >= keys[None, :]).to(device)
+    causal = here.layer.causal or here.options.get("is_causal")
+    found = queries[:, None] >= keys[None, :] if causal else np.ones((len(queries), len(keys)), dtype=bool)
+    if here.layer.documents:
+        ends = np.cumsum(here.layer.documents)
+        of_query, of_key = (
+            places // ends[-1] * len(ends) + np.searchsorted(ends, places % ends[-1], side="right")
+            for places in (queries, keys)
+        )
+        found = found & (of_query[:, None] == of_key[None, :])
+    return torch.from_numpy(found).to(device) if causal or here.layer.documents else None
 
 
 def _whole(

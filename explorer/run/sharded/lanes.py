@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 from explorer.base.errors import InputError
-from explorer.run.ranks.lane import Wire
+from explorer.run.ranks.lane import RankLanes, Wire
 from explorer.run.ranks.transport import Handle, Transport
 from explorer.run.sharded.layout_model import STAGES, TRANSFERS
 from explorer.run.sharded.mesh import RankMesh, lines_along, open_mesh
@@ -73,6 +73,33 @@ def open_lanes(
         return None
     mesh = open_mesh(axes, grids[lane], device=device, all_grids=grids)
     return LanePlace(lane=lane, place=place, ranks=each, mesh=mesh)
+
+
+def open_replicas(lanes: RankLanes, axis: tuple[str, int], *, device: torch.device) -> LanePlace | None:
+    """Make the lines of replicas that compute some layers together; every rank calls it.
+
+    Returns:
+        This rank's place; None for a rank without a lane.
+
+    Raises:
+        InputError: another number of replicas than the axis has, or a lane in unlike rows of them.
+    """
+    rows: dict[tuple[int, int], list[int]] = {}
+    for piece in sorted(lanes.lane_of):
+        rows.setdefault((piece.section, piece.copy), []).append(lanes.lane_of[piece])
+    grids = sorted({tuple(row) for row in rows.values()})
+    if any(len(set(row)) != axis[1] for row in grids) or len(set(sum(grids, ()))) < sum(map(len, grids)):
+        raise InputError(
+            f"layers over {axis[1]} replicas need as many of every stage, on lanes of their own",
+            key="stages.shardings", found=str(grids), allowed="the same replicas of every stage",
+        )  # fmt: skip
+    mine = next((grid for grid in grids if dist.get_rank() in grid), None)
+    if mine is None:
+        for grid in grids:
+            lines_along([axis[1]], grid, 0)
+        return None
+    mesh = open_mesh((axis,), mine, device=device, all_grids=grids)
+    return LanePlace(lane=dist.get_rank(), place=0, ranks=1, mesh=mesh)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

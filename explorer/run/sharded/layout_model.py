@@ -21,6 +21,8 @@ from explorer.run.model import PRECISIONS
 ELEMENT_BYTES = {"fp32": 4, "fp64": 8}
 TRANSFERS, STAGES = "transfer", "stages"
 """Operation and axis under which messages between lanes are counted."""
+ROUTING, ROUTED = "routing", "routed"
+"""Operations under which is counted how many tokens go to each rank, and for which expert each of them is."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -122,7 +122,7 @@ class LayoutUnits:
         for layer in run.layers:
             for use in layer.reads:
                 if use.name in samples:
-                    inputs[use.name] = run.cut_input(use.name, self._as_read(use.name, samples[use.name]))
+                    inputs[use.name] = self._cut_input(run, use.name, samples[use.name])
                 elif (key := self.number_of[use.name]) in outside:
                     inputs[use.name] = outside[key]
         made = run.forward(inputs, {name: weights[name] for name in run.uses})
@@ -134,10 +134,9 @@ class LayoutUnits:
                 found[LOSS_KEY] = found[LOSS_KEY] + own if LOSS_KEY in found else own
         return found
 
-    def _as_read(self, name: str, value: torch.Tensor) -> torch.Tensor:
-        """Return an input with the axes that the graph has."""
-        del name
-        return value
+    def _cut_input(self, run: ShardedExecution, name: str, value: torch.Tensor) -> torch.Tensor:
+        """Return this rank's piece of an input."""
+        return run.cut_input(name, value)
 
     def _counted(self, run: ShardedExecution, name: str, item: Output) -> torch.Tensor | None:
         """Return what this rank's piece of what nobody reads counts; None if it is no output."""
@@ -183,6 +182,11 @@ class LayoutUnits:
         return None
 
     # -- pieces -----------------------------------------------------------------------------------
+
+    def held_apart(self, units: Iterable[int]) -> set[str]:
+        """Return the parameters of some layers of which this rank holds a part."""
+        stored = self.execution(units, 1).stored
+        return {name for name, item in stored.items() if any(state >= 0 for state in item.placement)}
 
     def add_up(self, units: Iterable[int], sums: Mapping[str, torch.Tensor]) -> Weights:
         """Return gradients of some layers' weights made whole: partial sums are added over the lane."""

@@ -43,6 +43,7 @@ def require_pieces(model: OwnModel, samples: int) -> None:
         InputError: a layer that has no arithmetic for its pieces.
     """
     units = OwnPieces(model, first_rank(model))
+    samples *= units.replicas
     program = units.own.program(samples)
     for name in (program.tensor_at.get(node, "") for node in program.outputs):
         if name and not program.loss and units.graph.consumers.get(name):
@@ -65,8 +66,9 @@ def require_pieces(model: OwnModel, samples: int) -> None:
 def first_rank(model: OwnModel) -> RankMesh:
     """Return the first rank's place in a lane, with no others to reach."""
     meter = Meter()
-    lines = tuple(Line(name, tuple(range(size)), 0, None, meter) for name, size in model.axes)
-    return RankMesh(axes=model.axes, place=(0,) * len(model.axes), lines=lines, meter=meter, device=CPU)
+    axes = model.mesh_axes
+    lines = tuple(Line(name, tuple(range(size)), 0, None, meter) for name, size in axes)
+    return RankMesh(axes=axes, place=(0,) * len(axes), lines=lines, meter=meter, device=CPU)
 
 
 def _try(run: OwnExecution, here: Here, layer: Layer) -> None:
@@ -139,10 +141,13 @@ def _drawn(whole: OwnExecution, data: Samples, layer: Layer) -> tuple[list[torch
     reads = []
     for use in layer.reads:
         shape = whole.shapes[use.name]
-        given = data.get(use.name)
-        reads.append(
-            torch.randn(shape, generator=generator, dtype=dtype) if given is None else given.reshape(shape)
-        )
+        if (given := data.get(use.name)) is not None:
+            reads.append(given.reshape(shape))
+        elif not whole.graph.tensor[use.name].dtype.startswith("int"):
+            reads.append(torch.randn(shape, generator=generator, dtype=dtype))
+        else:  # numbers of experts
+            most = next((int(dim.size) for dim in layer.dims if dim.name == "experts"), 1)
+            reads.append(torch.randint(most, shape, generator=generator))
     weights = [
         torch.randn(whole.shapes[use.name][1:], generator=generator, dtype=dtype) for use in layer.parameters
     ]

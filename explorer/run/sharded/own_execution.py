@@ -152,7 +152,7 @@ class OwnExecution(ShardedExecution):
             part = once(x, here=here.is_first_of_sum()) if _added(here, k) else x
             parameters[use.name] = part.reshape(pieces.shape(ways.parameter_axes(use.name)))
         made = run(tensors, parameters)
-        count = reads[0].shape[0] if reads else self.program.samples
+        count = reads[0].shape[0] if reads else round(self.replica_samples)
         return tuple(ways.to_layers(use.name, made[use.name], pieces, count) for use in layer.writes)
 
     def piece_layer(self, here: Here) -> PieceLayer:

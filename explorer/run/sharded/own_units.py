@@ -6,7 +6,7 @@ its scalars (`run.own.criterion`), so a piece counts by the weights of its place
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
 import torch
@@ -15,7 +15,7 @@ from explorer.run.cases.small_graphs import without_internals
 from explorer.run.own.criterion import output_weights
 from explorer.run.own.own_layers import OwnLayers, own_layers
 from explorer.run.own.own_model import OwnModel
-from explorer.run.ranks.modules import Samples
+from explorer.run.ranks.modules import Samples, Weights
 from explorer.run.sharded.execution import Made as Output
 from explorer.run.sharded.execution import ShardedExecution
 from explorer.run.sharded.layout_units import LOSS_KEY, LayoutUnits
@@ -34,6 +34,7 @@ class OwnPieces(LayoutUnits):
 
     def __init__(self, model: OwnModel, mesh: RankMesh) -> None:
         self.own: OwnLayers = own_layers(model.whole)
+        self.replicas = model.spread_axis[1]
         self.mesh, self.loss, self.request = mesh, LOSS_KEY, model.request
         self.graph = without_internals(self.own.program(1).graph)
         self.number_of = model.number_of
@@ -61,8 +62,17 @@ class OwnPieces(LayoutUnits):
         """Return the inputs of some samples, whole."""
         return self.own.samples(low, high, device)
 
-    def _as_read(self, name: str, value: torch.Tensor) -> torch.Tensor:
-        return value.reshape(value.shape[0], *(int(size) for size in self.graph.tensor[name].shape))
+    def execution(self, units: Iterable[int], samples: int) -> ShardedExecution:
+        """Return some layers on this rank, for samples of a lane; with replicas, each has as many."""
+        return super().execution(units, samples * self.replicas)
+
+    def _cut_input(self, run: ShardedExecution, name: str, value: torch.Tensor) -> torch.Tensor:
+        apart = value.reshape(value.shape[0], *(int(size) for size in self.graph.tensor[name].shape))
+        return apart if self.replicas > 1 else run.cut_input(name, apart)
+
+    def add_up(self, units: Iterable[int], sums: Mapping[str, torch.Tensor]) -> Weights:
+        """Return gradients made whole over the lane; those of replicas are exchanged by the order."""
+        return dict(sums) if self.replicas > 1 else super().add_up(units, sums)
 
     def _counted(self, run: ShardedExecution, name: str, item: Output) -> torch.Tensor | None:
         tensor, program = self.graph.tensor[name], self.own.program(1)

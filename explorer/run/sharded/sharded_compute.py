@@ -24,7 +24,7 @@ from explorer.run.ranks.sweeps import Interval
 from explorer.run.ranks.transport import Transport
 from explorer.run.ranks.units import Units
 from explorer.run.sharded.flat_weights import FlatWeights, ShardLines
-from explorer.run.sharded.lanes import LanePlace, LaneTransport, open_lanes
+from explorer.run.sharded.lanes import LanePlace, LaneTransport, open_lanes, open_replicas
 from explorer.run.sharded.layout_model import LayoutModel
 from explorer.run.sharded.layout_units import LayoutUnits
 from explorer.run.sharded.shard_lines import open_shards
@@ -62,7 +62,7 @@ class ShardedCompute(Compute):
         self.layers: LayoutUnits | None = None
         if isinstance(self.model, LayoutModel):
             self.layers = LayoutUnits(self.model, self.where.mesh)
-        elif isinstance(self.model, OwnModel) and self.model.axes:
+        elif isinstance(self.model, OwnModel) and self.model.mesh_axes:
             from explorer.run.sharded.own_units import OwnPieces
 
             self.layers = OwnPieces(self.model, self.where.mesh)
@@ -86,6 +86,14 @@ class ShardedCompute(Compute):
         self.under_way: dict[int, deque[tuple[Any, torch.Tensor, torch.Tensor]]] = defaultdict(deque)
         self.gathering: dict[int, list[Any]] = {}
         self.late: dict[tuple[Piece, int], tuple[list[torch.Tensor], list[torch.Tensor | None]]] = {}
+
+    def _group_names(self) -> list[tuple[str, ...]]:
+        """Return the parameters that replicas add up: not those of which each holds its own part."""
+        found = super()._group_names()
+        if not isinstance(self.model, LaneLayout) or not self.model.spread or self.layers is None:
+            return found
+        apart = self.layers.held_apart(range(len(self.model.units)))
+        return [tuple(name for name in names if name not in apart) for names in found]
 
     # -- gathers ----------------------------------------------------------------------------------
 
@@ -267,8 +275,11 @@ class Opened(NamedTuple):
 
 def open_sharded(case: RunCase, lanes: RankLanes, transport: Transport) -> Opened:
     """Make lanes, process groups and pieces of a sharded case; every rank calls it."""
-    axes = case.model.axes if isinstance(case.model, LaneLayout) else ()
-    where = open_lanes(axes, len(lanes.program.programs), device=transport.device)
+    layout = case.model if isinstance(case.model, LaneLayout) else LaneLayout()
+    if layout.spread:
+        where = open_replicas(lanes, layout.spread_axis, device=transport.device)
+    else:
+        where = open_lanes(layout.axes, len(lanes.program.programs), device=transport.device)
     each = case.lane_ranks
     joined = LaneTransport(transport=transport, ranks=each, where=where)
     joined.open(lanes.wires, lanes.groups)

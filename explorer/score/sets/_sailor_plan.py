@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 
 from explorer.base.errors import InputError
 from explorer.score.reading import count, positive
-from explorer.score.sets._sailor_profile import LAYERS
+from explorer.score.sets._sailor_models import OPT_350M, PlannedModel, model_of
 
+MOST_LAYERS = 1024
+"""More than any model has: a mistyped number must not hang us."""
 _MOST_GPUS = 4096
 """Larger than any cluster of the set: a mistyped number must not hang us."""
 
@@ -41,6 +43,8 @@ class PlanStage:
 class SailorPlan:
     """A plan with its measurements."""
 
+    model: PlannedModel
+    """What it trains."""
     stages: tuple[PlanStage, ...]
     """Stages in order; together they hold every layer once."""
     micro: int
@@ -63,8 +67,12 @@ class SailorPlan:
         return found
 
 
-def read_plan(data: Any) -> SailorPlan:
+def read_plan(data: Any, model: str = OPT_350M) -> SailorPlan:
     """Read a plan from its JSON.
+
+    Args:
+        data: the plan.
+        model: name of the model, unless the plan has a `model` of its own.
 
     Raises:
         InputError: a value is missing or wrong, layers do not occur once each, or sizes do not fit.
@@ -88,8 +96,11 @@ def read_plan(data: Any) -> SailorPlan:
         )  # fmt: skip
     stages = tuple(_stage(*item) for item in zip(layers, groups, data_parallel, strict=True))
     _check_zones(groups)
-    _check_layers([number for stage in stages for number in stage.layers])
+    dealt = [number for stage in stages for number in stage.layers]
+    trained = model_of(str(plan.get("model", model)), len(dealt))
+    _check_layers(dealt, trained.layers)
     found = SailorPlan(
+        model=trained,
         stages=stages,
         micro=count(_value(plan, "mbs"), "mbs"),
         batch=count(_value(plan, "gbs"), "gbs"),
@@ -120,10 +131,8 @@ def _stage(layers: Any, group: Any, replicas: Any) -> PlanStage:
 
 
 def _layer(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < LAYERS:
-        raise InputError(
-            f"no layer {value!r}", key="layers_per_stage", found=value, allowed=f"0 to {LAYERS - 1}"
-        )
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < MOST_LAYERS:
+        raise InputError(f"no layer {value!r}", key="layers_per_stage", found=value, allowed="0, 1, 2, ...")
     return value
 
 
@@ -162,14 +171,16 @@ def _check_zones(groups: Sequence[Any]) -> None:
         )  # fmt: skip
 
 
-def _check_layers(found: Sequence[int]) -> None:
-    missing = sorted(set(range(LAYERS)) - set(found))
+def _check_layers(found: Sequence[int], count: int) -> None:
+    if (last := max(found)) >= count:
+        raise InputError(f"no layer {last}", key="layers_per_stage", found=last, allowed=f"0 to {count - 1}")
+    missing = sorted(set(range(count)) - set(found))
     twice = sorted({number for number in found if found.count(number) > 1})
     if missing or twice:
         said = [f"{what} {numbers}" for what, numbers in (("twice", twice), ("missing", missing)) if numbers]
         raise InputError(
             f"layers {' and '.join(said)}", key="layers_per_stage", found=len(found),
-            allowed=f"every layer from 0 to {LAYERS - 1} once",
+            allowed=f"every layer from 0 to {count - 1} once",
         )  # fmt: skip
     if list(found) != sorted(found):
         raise InputError("layers out of order", key="layers_per_stage", allowed="in the order of the model")

@@ -1,10 +1,11 @@
-"""Seconds per layer that Sailor publishes of OPT-350M: read, smoothed, and put on the graph.
+"""Seconds per layer that Sailor publishes of a model: read, smoothed, and put on the graph.
 
 A profile is ``batch -> tensor degree -> layer -> [forward s, backward s, update s]``; layer 0 is everything
-before the blocks, 1 to 24 are the blocks, 25 is everything behind them. The all-reduces of tensor parallelism
-are in the seconds (on eight RTX 3090 of one server a block takes four times as long as on one), so they are
-not priced once more (`Measured.collectives`). Updates are left to physics: a step of 32 single samples takes
-31 times as long as a step of one, with no room for the 0.01 s of updates that the profile of GH200 states.
+before the blocks, then come the blocks, and the last is everything behind them. The all-reduces of tensor
+parallelism are in the seconds (on eight RTX 3090 of one server a block takes four times as long as on one),
+so they are not priced once more (`Measured.collectives`). Updates are left to physics: a step of 32 single
+samples takes 31 times as long as a step of one, with no room for the 0.01 s of updates that the profile of
+GH200 states.
 """
 
 from __future__ import annotations
@@ -21,13 +22,12 @@ from explorer.base.formats import parse_json
 from explorer.graph import Layer, LayerGraph, Measured
 from explorer.models import load_model
 from explorer.score.reading import read_text
+from explorer.score.sets._sailor_models import PlannedModel
 
 SEQUENCE = 2048
 """Tokens of a sample."""
-BLOCKS = 24
-LAYERS = BLOCKS + 2
-"""Layers of a profile: the embedding, the blocks, the head."""
-PREFIX = "profile_OPT-350_"
+PREFIX = "profile_"
+"""Beginning of the names of profiles: `profile_MODEL_GPU.json`."""
 
 Seconds = tuple[float, float]
 """Seconds of forward and backward."""
@@ -35,14 +35,14 @@ Profile = dict[int, dict[int, list[Seconds]]]
 """Tensor degree -> batch, ascending -> seconds by layer."""
 
 
-def profile_names(folder: Path) -> list[str]:
-    """Return the GPUs whose profiles a folder has, sorted."""
-    return sorted(path.stem.removeprefix(PREFIX) for path in folder.glob(f"{PREFIX}*.json"))
+def profile_file(folder: Path, model: str, gpu: str) -> Path:
+    """Return the file in a folder that would hold the seconds of a model on a GPU."""
+    return folder / f"{PREFIX}{model}_{gpu}.json"
 
 
 @cache
-def read_profile(path: Path) -> Profile:
-    """Read the seconds of one GPU.
+def read_profile(path: Path, count: int) -> Profile:
+    """Read the seconds of one GPU for a model of `count` layers.
 
     More samples never take less time, so a measurement at a batch is capped by those at larger batches:
     single samples on fast GPUs are bound by the host, whose time varies.
@@ -50,13 +50,13 @@ def read_profile(path: Path) -> Profile:
     Raises:
         InputError: the profile does not exist.
     """
-    allowed = f"batch -> tensor degree -> layer 0 to {LAYERS - 1} -> [forward s, backward s, update s]"
+    allowed = f"batch -> tensor degree -> layer 0 to {count - 1} -> [forward s, backward s, update s]"
     try:
         table = parse_json(read_text(path), ours=False, number=False)
         found: Profile = {}
         for batch in sorted(table, key=int, reverse=True):
             for degree, layers in table[batch].items():
-                rows = [_seconds(layers[str(i)]) for i in range(LAYERS)]
+                rows = [_seconds(layers[str(i)]) for i in range(count)]
                 known = found.setdefault(int(degree), {})
                 above = known[min(known)] if known else rows
                 known[int(batch)] = [
@@ -87,24 +87,28 @@ def group_of(graph: LayerGraph) -> dict[str, int]:
     first = next(i for i, block in enumerate(blocks) if block)
     number = {block: i + 1 for i, block in enumerate(dict.fromkeys(block for block in blocks if block))}
     return {
-        layer.name: number[layer.block] if layer.block else 0 if i < first else BLOCKS + 1
+        layer.name: number[layer.block] if layer.block else 0 if i < first else len(number) + 1
         for i, layer in enumerate(graph.layers)
     }
 
 
 @cache
-def measured_graph(attention: str, profiles: tuple[tuple[str, Path], ...]) -> LayerGraph:
-    """Return OPT-350M with measured seconds.
+def measured_graph(model: PlannedModel, profiles: tuple[tuple[str, Path], ...]) -> LayerGraph:
+    """Return a model with measured seconds, its attention unfused: kernels that keep no scores know no fp32
+    (Dao-AILab/flash-attention, README, 2024: fp16 and bf16).
 
     Args:
-        attention: fused or unfused, for the tensors that it keeps.
-        profiles: (name of the device kind, file of its seconds).
+        model: the model.
+        profiles: (name of the device kind, file of its seconds); the others follow from physics.
 
     Raises:
         InputError: a file is not a profile.
     """
-    graph = load_model("opt-350m", sequence_length=SEQUENCE, settings={"attention": attention})
-    known = [(kind, read_profile(path)) for kind, path in profiles]
+    settings = {**dict(model.settings), "attention": "unfused"}
+    graph = load_model(model.model, sequence_length=SEQUENCE, settings=settings)
+    if not profiles:
+        return graph
+    known = [(kind, read_profile(path, model.layers)) for kind, path in profiles]
     group, carries = group_of(graph), set[int]()
     layers = []
     for layer in graph.layers:

@@ -19,7 +19,15 @@ from typing import Any, NamedTuple
 from explorer.base.errors import InputError
 from explorer.base.formats import parse_json
 from explorer.base.units import GIB
-from explorer.cluster_profiles import cluster_names
+from explorer.calibrate.between_sources import (
+    HARDWARE,
+    SOFTWARE,
+    TIME,
+    bundled_errors,
+    distant_band,
+    time_band,
+)
+from explorer.cluster_profiles import cluster_names, load_cluster
 from explorer.framework import Framework
 from explorer.framework_files import framework_names, load_framework
 from explorer.graph import LayerGraph
@@ -77,6 +85,7 @@ def _row(record: Record) -> ScoredRow:
     tokens = case.workload.job.sequence_length
     model = " ".join([record.text("model"), *(f"{name}={value}" for name, value in settings.model)])
     return ScoredRow(
+        source=record.text("source"),
         name=f"{record.text('source')}: {record.text('name')}",
         line=record.line,
         group=f"{record.text('source')}: {model} s{tokens} b{batch} n{devices}",
@@ -180,15 +189,28 @@ def _known(name: str, column: str, names: list[str]) -> str:
     """Return a bundled name; a row never names a file.
 
     Raises:
-        InputError: it is unknown: the nearest one is named.
+        InputError: it is unknown: the nearest one is named, with the band that it would get.
     """
     if name in names:
         return name
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.0)[0]
     raise InputError(
-        f"unknown {column} {name!r}; the nearest known is {near[0] if near else 'none'}", key=column,
-        found=name, allowed=", ".join(names),
+        f"unknown {column} {name!r}; the nearest known is {near}, in whose place times may be off by"
+        f" {_as_near(column, near):.0%}",
+        key=column, found=name, allowed=", ".join(names),
     )  # fmt: skip
+
+
+def _as_near(column: str, near: str) -> float:
+    """Return the band of a time predicted with the nearest name in place of an unknown one: at least that of
+    other hardware of its generation, or of other software.
+    """
+    errors = bundled_errors()
+    if column == "software":
+        return distant_band(TIME, HARDWARE[0], SOFTWARE[-1], errors).relative
+    own = time_band(load_cluster(near))
+    hardware = max(own.hardware, "generation", key=HARDWARE.index)
+    return distant_band(TIME, hardware, SOFTWARE[0], errors).relative
 
 
 @cache

@@ -1,14 +1,16 @@
-"""Sailor (Strati et al., SOSP 2025): OPT-350M on nodes of GH200 and on servers of unlike RTX cards.
+"""Sailor (Strati et al., SOSP 2025): OPT-350M and others on nodes of GH200, and on servers of unlike cards.
 
-Facts from the published seconds and memory of the runs: single precision (TF32 if a GPU has it), nothing
-recomputed, 1F1B of a Megatron-DeepSpeed engine, whose stages wait for their sends and receives. Seconds of
-layers are the published profiles; links and the memory that a process reserves are in the cluster profiles
-`sailor-gh200` and `sailor-rtx`. The two runs on pairs of RTX cards state less memory than the states of the
-model and its activations together.
+Single precision (TF32 if a GPU has it), nothing recomputed, 1F1B of a Megatron-DeepSpeed engine: how stages
+send and wait is the framework's. A plan's model is named by itself or by its file
+(`clariden_OPT-350_N16_...`). Seconds of layers are the published profiles, or physics where a GPU has none;
+links and the memory that a process reserves are in the cluster profiles `sailor-gh200` and `sailor-rtx`. The
+two runs on pairs of RTX cards state less memory than the states of the model and its activations together.
 """
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,13 +24,14 @@ from explorer.graph import LayerGraph
 from explorer.score.machines import machine as bundled
 from explorer.score.reading import read_text, reference_if_any
 from explorer.score.rows import SETS, ReadRows, RowProblem, ScoredCase, ScoredRow
+from explorer.score.sets._sailor_models import OPT_350M
 from explorer.score.sets._sailor_plan import PlanStage, SailorPlan, read_plan
 from explorer.score.sets._sailor_profile import (
     PREFIX,
     SEQUENCE,
     group_of,
     measured_graph,
-    profile_names,
+    profile_file,
 )
 from explorer.sharding.layouts import megatron_layout
 from explorer.strategy import REPLICA, Mesh, Stage, Strategy, single
@@ -49,24 +52,25 @@ class _Machine(NamedTuple):
     """Name of a bundled profile."""
     kind: str
     """Device kind in the profile."""
-    attention: str
-    """Kernel of attention, fused or unfused: whether scores were kept, as the published memory shows."""
-    in_parts: bool
-    """Whether each device of a stage sends the next stage only its part, or all of it, as the times show."""
 
 
 MACHINES = {
-    "GH-96": _Machine("sailor-gh200", "sailor-gh200", "unfused", in_parts=False),
-    "RTX-3090": _Machine("sailor-rtx", "sailor-rtx-3090", "fused", in_parts=True),
-    "RTX-2080": _Machine("sailor-rtx", "sailor-rtx-2080", "fused", in_parts=True),
-    "Titan-RTX": _Machine("sailor-rtx", "sailor-titan-rtx", "fused", in_parts=True),
+    "GH-96": _Machine("sailor-gh200", "sailor-gh200"),
+    "RTX-3090": _Machine("sailor-rtx", "sailor-rtx-3090"),
+    "RTX-2080": _Machine("sailor-rtx", "sailor-rtx-2080"),
+    "Titan-RTX": _Machine("sailor-rtx", "sailor-titan-rtx"),
+    "A100-40": _Machine("dgx-a100-40gb", "a100-sxm-40gb"),
+    "A100-80": _Machine("dgx-a100", "a100-sxm-80gb"),
+    "V100-16": _Machine("dgx-1-v100", "v100-sxm2-16gb"),
 }
 """Machines by the names of GPUs in plans and profiles."""
+_MODEL = re.compile(r"(?:[a-z]+_)?(?P<model>[^_]*\d[^_]*)_N\d+_")
+"""Name of a plan's file, with its model."""
 
 
 @SETS.add(
     "sailor", title="Sailor, OPT-350M on GH200 and on mixed RTX", paper=PAPER, path=_PATH,
-    device=tuple(machine.kind for machine in MACHINES.values()), source="sailor",
+    device=("sailor-gh200", "sailor-rtx-3090", "sailor-rtx-2080", "sailor-titan-rtx"), source="sailor",
     framework=FRAMEWORK, unit="s",
 )  # fmt: skip
 def read_sailor(path: Path) -> ReadRows:
@@ -94,12 +98,13 @@ def read_sailor(path: Path) -> ReadRows:
 
 
 def _row(file: Path, folder: Path) -> ScoredRow:
-    plan = read_plan(_json(file))
+    named = _MODEL.match(file.stem)
+    plan = read_plan(_json(file), named["model"] if named else OPT_350M)
     gpus = " + ".join(f"{number} {name}" for name, number in sorted(plan.gpus.items()))
     return ScoredRow(
         name=file.stem,
         line=1,
-        group=f"OPT-350M, batch {plan.batch}, {gpus}",
+        group=f"{plan.model.name}, batch {plan.batch}, {gpus}",
         case=_case(plan, folder),
         measured=plan.seconds,
         measured_memory_bytes=plan.memory_bytes,
@@ -117,19 +122,24 @@ def _case(plan: SailorPlan, folder: Path) -> ScoredCase:
     """Return the problem of one plan.
 
     Raises:
-        InputError: a GPU has no profile of layers or no known cluster, or the clusters are not joined.
+        InputError: a GPU is in no known cluster, or the clusters are not joined.
     """
-    files = {name: _profile_of(name, folder) for name in plan.gpus}
-    unknown = sorted(set(files) - set(MACHINES))
-    clusters = {MACHINES[name].cluster for name in files if name in MACHINES}
-    if unknown or len(clusters) != 1:
+    unknown = sorted(set(plan.gpus) - set(MACHINES))
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], MACHINES, n=1, cutoff=0.0)[0]
         raise InputError(
-            f"no cluster has {', '.join(sorted(files))}", key="tmp_per_stage", found=unknown or sorted(files),
-            allowed="GPUs of one cluster: GH-96, or any of RTX-3090, RTX-2080 and Titan-RTX",
+            f"unknown GPU {unknown[0]!r}; the nearest known is {near}", key="tmp_per_stage", found=unknown,
+            allowed=", ".join(MACHINES),
         )  # fmt: skip
-    runs = MACHINES[next(iter(files))]
-    profiles = tuple(sorted((MACHINES[name].kind, file) for name, file in files.items()))
-    graph = measured_graph(runs.attention, profiles)
+    clusters = {MACHINES[name].cluster for name in plan.gpus}
+    if len(clusters) != 1:
+        raise InputError(
+            f"no cluster has {', '.join(sorted(plan.gpus))}", key="tmp_per_stage", found=sorted(plan.gpus),
+            allowed="GPUs of one cluster, as RTX-3090, RTX-2080 and Titan-RTX",
+        )  # fmt: skip
+    files = {name: _profile_of(plan.model.name, name, folder) for name in plan.gpus}
+    profiles = tuple(sorted((MACHINES[name].kind, file) for name, file in files.items() if file))
+    graph = measured_graph(plan.model, profiles)
     machine = bundled(clusters.pop(), FRAMEWORK)
     placed = _place(plan, machine)
     job = Job(
@@ -139,23 +149,17 @@ def _case(plan: SailorPlan, folder: Path) -> ScoredCase:
         optimizer="adam",
         framework=FRAMEWORK,
     )
-    strategy = _strategy(plan, graph, placed.devices, in_parts=runs.in_parts)
+    strategy = _strategy(plan, graph, placed.devices)
     return ScoredCase(graph, _cluster(machine, placed.nodes), Workload(jobs=(job,)), strategy)
 
 
-def _profile_of(name: str, folder: Path) -> Path:
-    """Return the profile of a GPU, next to the plans or in the reference folder."""
-    places = [folder]
-    beside = folder / f"{PREFIX}{name}.json"
-    if not beside.is_file() and (reference := reference_if_any()):
-        places.append(reference / _PATH)
-    known = sorted({known for place in places for known in profile_names(place)})
-    if name not in known:
-        raise InputError(
-            f"no profile of the layers on {name!r}", key="tmp_per_stage", found=name,
-            allowed=", ".join(known) or "GPUs with a profile beside the plans, or below --reference",
-        )  # fmt: skip
-    return (places[-1] / f"{PREFIX}{name}.json").resolve()
+def _profile_of(model: str, gpu: str, folder: Path) -> Path | None:
+    """Return the profile of a model on a GPU, next to the plans or in the reference folder; None without."""
+    reference = reference_if_any()
+    for place in (folder, *((reference / _PATH,) if reference else ())):
+        if (file := profile_file(place, model, gpu)).is_file():
+            return file.resolve()
+    return None
 
 
 # ---- placement -----------------------------------------------------------------------------------------
@@ -234,16 +238,13 @@ def _strategy(
     plan: SailorPlan,
     graph: LayerGraph,
     devices: tuple[tuple[tuple[int, ...], ...], ...],
-    *,
-    in_parts: bool,
 ) -> Strategy:
     group = group_of(graph)
     stages = [
         _stage(plan, stage, rows, tuple(name for name in group if group[name] in stage.layers))
         for stage, rows in zip(plan.stages, devices, strict=True)
     ]
-    transfers = "best" if in_parts else "direct"
-    return single(stages=tuple(stages), schedule="1f1b", transfers=transfers)
+    return single(stages=tuple(stages), schedule="1f1b")
 
 
 def _stage(

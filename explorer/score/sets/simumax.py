@@ -1,4 +1,4 @@
-"""SimuMax (Moore Threads, 2025): Megatron-Core steps of Llama 3 and DeepSeek layers on eight B200.
+"""SimuMax (Moore Threads, 2025): Megatron-Core steps of Llama 3 and DeepSeek on 8 B200 and 8 A100-PCIe.
 
 Published facts of the runs: bf16 with fp32 gradients, Adam with its states over the data-parallel ranks
 (context-parallel ranks among them: Megatron's distributed optimizer), no recomputation, 1F1B, microbatches of
@@ -39,6 +39,7 @@ from explorer.workload import Job, Workload
 
 PAPER = "Moore Threads, SimuMax: simulator of LLM training with Megatron-LM, 2025"
 FRAMEWORK = "megatron-core-2025"
+_MEMORY = "real_alloc_gib"
 _MOST_LAYERS, _MOST_SIZE, _MOST_TOKENS = 512, 1 << 20, 1 << 22
 
 
@@ -48,25 +49,35 @@ _MOST_LAYERS, _MOST_SIZE, _MOST_TOKENS = 512, 1 << 20, 1 << 22
 )  # fmt: skip
 def read(path: Path) -> ReadRows:
     """Read Llama 3 and DeepSeek, 2 to 12 blocks, tensor x context x data x pipeline parallel."""
-    path = path / "b200.json" if path.is_dir() else path
-    rows, problems, cluster = [], [], _cluster()
+    return _read(path / "b200.json" if path.is_dir() else path, "b200", optional=False)
+
+
+@SETS.add(
+    "simumax_pcie", title="SimuMax, 8 x A100-PCIe", paper=PAPER, path="measured/simumax/a100_pcie.json",
+    device=("a100-pcie-80gb",), source="simumax", framework=FRAMEWORK, unit="s",
+)  # fmt: skip
+def read_pcie(path: Path) -> ReadRows:
+    """Read Llama 3 70B and DeepSeek V2, 4 and 12 blocks, on eight cards without links between them."""
+    return _read(path / "a100_pcie.json" if path.is_dir() else path, "a100-pcie", optional=True)
+
+
+def _read(path: Path, profile: str, *, optional: bool) -> ReadRows:
+    """Read the rows of one machine; whether memory may be left out is `optional`."""
+    rows, problems, cluster = [], [], machine(profile, FRAMEWORK)
     for element in elements(path):
         try:
             if element.problem:
                 raise InputError(element.problem, allowed="an object of one row")
-            rows.append(_row(element.value, element.number, path.parent, cluster))
+            rows.append(_row(element.value, element.number, path.parent, cluster, optional=optional))
         except ExplorerError as error:
             problems.append(RowProblem(path.name, element.number, str(error)))
     return ReadRows(tuple(rows), tuple(problems))
 
 
-def _cluster() -> Cluster:
-    return machine("b200", FRAMEWORK)
-
-
-def _row(row: Mapping[str, Any], number: int, folder: Path, cluster: Cluster) -> ScoredRow:
+def _row(row: Mapping[str, Any], number: int, folder: Path, cluster: Cluster, *, optional: bool) -> ScoredRow:
     setting = setting_of(row, cluster.device_count)
-    seconds, memory = measured(row, "real_ms") / 1e3, measured(row, "real_alloc_gib") * GIB
+    seconds = measured(row, "real_ms") / 1e3
+    memory = measured(row, _MEMORY) * GIB if _MEMORY in row or not optional else None
     batch = setting.data * setting.microbatches * setting.microbatch
     return ScoredRow(
         name=setting.case,

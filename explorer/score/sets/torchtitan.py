@@ -2,11 +2,10 @@
 
 The notes are sentences, not a table: "8B, FSDP 8 GPUs, local batch 2, selective recomputation: 5762
 tokens/s/GPU, 82.4 GiB." Local batch is per replica; a pipeline of p stages cuts it into p microbatches
-(torchtitan's default of the time). fp8 is for products only: everything kept stays bf16, so its products run
-at the fp8 peak of a device that is otherwise the same, two of three with split sums; inputs of products are
-gathered in fp8. Asynchronous tensor parallelism runs collectives in tiles. Recomputation is torch's:
-`selective` by operator, `full` up to the last tensor that a backward needs. If a note mentions neither a
-compiler nor anything that needs one, kernels are eager PyTorch's.
+(torchtitan's default of the time). fp8 is the precision of that name, as a user asks for it. Asynchronous
+tensor parallelism runs collectives in tiles. Recomputation is torch's: `selective` by operator, `full` up to
+the last tensor that a backward needs. If a note mentions neither a compiler nor anything that needs one,
+kernels are eager PyTorch's.
 """
 
 from __future__ import annotations
@@ -17,10 +16,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from explorer.base.caching import remembered
 from explorer.base.errors import ExplorerError, InputError
 from explorer.base.units import GIB
-from explorer.cluster import Cluster, Curve, DeviceKind
 from explorer.framework_files import load_framework
 from explorer.score.llama import Llama, LlamaRun, llama_case, with_chunks
 from explorer.score.machines import nodes_of
@@ -40,9 +37,6 @@ POLICIES = {"selective": "operators", "full": "blocks"}
 """Tensors recomputed under each kind of recomputation: as torch's checkpoints do it."""
 CHUNKS = 2
 """Stages per device under an interleaved schedule (torchtitan's default)."""
-SUMMED = 3 / (1 + 2 / 0.7)
-"""Mean speed of fp8 products as a share of their peak: both gradients are not summed in the tensor cores'
-short accumulators but in parts, in registers, at about 0.7 of the speed (torchao's default)."""
 _START = re.compile(r"(?<![\d.\w])(\d+B),")
 _RESULT = re.compile(r"(\d+(?:\.\d+)?)(?: tokens/s/GPU)?(?: and|,) (\d+(?:\.\d+)?)(?: GiB)?")
 
@@ -96,7 +90,7 @@ def _rows(line: int, sentence: str, sequence: int) -> Iterator[ScoredRow]:
         label = part[: result.start()].strip()
         chunks = CHUNKS if label.startswith("interleaved") else 1
         laid_out = _techniques(with_chunks(run, chunks), f"{setting}, {label}")
-        case = llama_case(MODELS[name], laid_out, _products_in_fp8(cluster) if laid_out.fp8 else cluster)
+        case = llama_case(MODELS[name], laid_out, cluster)
         yield ScoredRow(
             name=f"{setting}{' ' if label else ''}{label}",
             line=line,
@@ -151,25 +145,6 @@ def _after(word: str, text: str, default: int) -> int:
 def _number(form: str, text: str, default: int) -> int:
     match = re.search(form, text)
     return count(match[1], form) if match else default
-
-
-@remembered(32)
-def _products_in_fp8(cluster: Cluster) -> Cluster:
-    """Return the same devices with products in bf16 at the fp8 peak."""
-    return replace(cluster, name=f"{cluster.name}, fp8", device_kinds=tuple(map(_fp8, cluster.device_kinds)))
-
-
-def _fp8(kind: DeviceKind) -> DeviceKind:
-    """Return a kind at the fp8 peak; attention stays in bf16, so its share of the larger peak is smaller."""
-    peaks, faster = dict(kind.peak_flops_per_s), SUMMED * kind.peak("fp8") / kind.peak("bf16")
-    curves = {
-        name: Curve(points=tuple((size, part / faster) for size, part in curve.points))
-        if name == "attention"
-        else curve
-        for name, curve in kind.efficiency
-    }
-    peaks["bf16"] *= faster
-    return replace(kind, peak_flops_per_s=tuple(peaks.items()), efficiency=tuple(curves.items()))
 
 
 def _tokens_per_s(case: ScoredCase, devices: int) -> float:

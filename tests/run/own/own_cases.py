@@ -60,9 +60,14 @@ def source(
     return own_source(reference, settings=settings, sequence_length=tokens, dtype=dtype)
 
 
+def configuration(name: str) -> str:
+    """The reference of a small model of a Hugging Face configuration."""
+    return _configuration(name, CONFIGS[name])
+
+
 def configured(name: str, dtype: str = "fp64") -> OwnSource:
     """A small model of a Hugging Face configuration."""
-    return source(_configuration(name, CONFIGS[name]), tokens=8, dtype=dtype)
+    return source(configuration(name), tokens=8, dtype=dtype)
 
 
 def _configuration(name: str, config: dict[str, Any]) -> str:

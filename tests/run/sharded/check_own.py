@@ -12,7 +12,8 @@ import torch.distributed as dist
 from explorer.run.cases.build import Prepared
 from explorer.run.judging.wire_bytes import wire_bytes
 from explorer.run.own.own_source import OwnSource
-from explorer.sharding import megatron_layout
+from explorer.sharding import expert_layout, megatron_layout
+from explorer.strategies.model_axes import expert_shardings
 from explorer.strategy import REPLICA, Mesh
 from tests.run.own.own_cases import (
     CONFIGS,
@@ -42,11 +43,14 @@ class Way(NamedTuple):
     layout: tuple[tuple[str, str], ...] = ()
     axes: tuple[tuple[str, int], ...] = ()
     schedule: str = "1f1b"
+    experts: bool = False
+    """Whether experts are laid out over the replicas."""
 
     @property
     def name(self) -> str:
         axes = "".join(f" {name} {size}" for name, size in self.axes)
-        return f"{self.model} {self.pipeline} x {self.replicas} zero {self.zero}{axes}"
+        experts = " experts" * self.experts
+        return f"{self.model} {self.pipeline} x {self.replicas} zero {self.zero}{axes}{experts}"
 
     @property
     def ranks(self) -> int:
@@ -89,11 +93,17 @@ LANES = (
     Way("gpt", 1, 1, 0, layout=SEQUENCE, axes=(("tensor", 4),)),
     Way("llama", 2, 1, 0, layout=SEQUENCE, axes=TENSOR),
 )
+EXPERTS = (("experts", "tensor"), *SEQUENCE)
 CONFIGURED_LANES = (
+    Way("mixtral", 1, 1, 0, layout=EXPERTS, axes=TENSOR, dtype="fp32", optimizer="sgd"),
     Way("t5", 1, 1, 0, layout=TWO, axes=TENSOR, dtype="fp32"),
     Way("mixtral", 1, 1, 0, layout=TWO, axes=TENSOR, dtype="fp32", optimizer="sgd"),
     Way("t5", 2, 1, 0, layout=TWO, axes=TENSOR),
     Way("mixtral", 2, 1, 0, layout=TWO, axes=TENSOR, dtype="fp32", optimizer="sgd"),
+    Way("mixtral", 1, 2, 0, dtype="fp32", optimizer="sgd", experts=True),
+    Way("mixtral", 2, 2, 0, dtype="fp32", optimizer="momentum", experts=True),
+    Way("mixtral", 1, 2, 3, dtype="fp32", optimizer="sgd", experts=True),
+    Way("mixtral", 1, 4, 0, dtype="fp32", optimizer="sgd", experts=True),
 )
 FULL_WIDTH = tuple(
     Way(f"wide {name}", pipeline, 2, zero, dtype=dtype, optimizer="sgd")
@@ -128,6 +138,10 @@ def prepared(way: Way) -> Prepared:
     """The case of a way."""
     own = model(way.model, way.dtype)
     own = own._replace(model=replace(own.model, layout=way.layout, axes=way.axes))
+    experts = tuple(layer.name for layer in own.graph.layers if layer.kind == "experts")
+    if way.experts:
+        spread = ((experts, expert_layout()),)
+        own = own._replace(model=replace(own.model, spread=spread, spread_axis=("expert", way.replicas)))
     each = way.ranks // way.pipeline
     stages = tuple(
         replace(
@@ -141,6 +155,11 @@ def prepared(way: Way) -> Prepared:
         )
         for i, stage in enumerate(cut(own, way.pipeline, way.replicas, size=max(2, way.replicas)))
     )  # fmt: skip
+    if way.experts:
+        stages = tuple(
+            replace(stage, shardings=expert_shardings(stage.layers, stage.meshes, experts, way.replicas))
+            for stage in stages
+        )
     batch = 4 if "wide" in way.model else 8
     return case(own, stages, way.schedule, batch=batch, optimizer=way.optimizer)
 
@@ -173,7 +192,9 @@ def one(way: Way) -> dict[str, Any]:
     """What a rank makes of a way, with the bytes that it and that all ranks together should send."""
     run = prepared(way)
     found = played(run.case)
-    rows = wire_bytes(run, [{"sent": found["rows"]}])
+    every: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(every, found["rows"])
+    rows = wire_bytes(run, [{"sent": item} for item in every])
     return {
         "name": way.name, "dtype": way.dtype, **found,
         "bytes": {

@@ -11,11 +11,13 @@ import pytest
 from explorer.base.errors import InputError
 from explorer.run import make_experiment
 from explorer.run.judging.wire_bytes import INSIDE
+from explorer.run.own.own_model import OwnModel
+from explorer.run.own.own_scale import own_scaled
 from explorer.run.sharded.execution import COMPUTE
 from explorer.run.sharded.kinds import look_up
 from explorer.run.sharded.own_check import require_pieces
-from explorer.strategy import Mesh
-from tests.run.own.own_cases import FACTORIES, GPT, source
+from explorer.strategy import REPLICA, Mesh
+from tests.run.own.own_cases import FACTORIES, GPT, configuration, source
 from tests.run.own.test_own_scale import plan
 from tests.run.sharded.check_own import LANES, TENSOR, Way, model
 from tests.run.sharded.ranks import on_ranks
@@ -39,7 +41,7 @@ def check(results: Results) -> None:
             assert (row["kept"], row["left"]) == (0, 0), row
             for where, (said, count) in row["bytes"].items():
                 predicted[where] = said
-                sent[where] += count
+                sent[where] = count  # of all ranks together
         assert predicted, rows[0]["name"]
         for where, count in predicted.items():
             # statistics inside lanes are counted in fp32
@@ -92,6 +94,29 @@ def test_a_plan_of_wide_lanes_runs_the_own_layers_or_says_first_why_not() -> Non
     with pytest.raises(InputError, match="flip goes over an axis"):
         make_experiment(turned, engine="layers", ranks=2, rounds=1)
     assert "flip goes over an axis" in make_experiment(turned, ranks=2, rounds=1).stand_ins
+
+
+def test_experts_over_replicas_run_on_the_replicas_that_there_are() -> None:
+    resolved = plan(configuration("mixtral"), tokens=8, microbatches=4, expert=4, replicas=4, zero=3)
+    for ranks in (2, 4):
+        scaled, _ = own_scaled(resolved, ranks=ranks)
+        assert isinstance(scaled.model, OwnModel)
+        assert scaled.model.mesh_axes == (("expert", ranks),)
+        assert {
+            mesh.axes for s in scaled.strategy.stages for item in s.shardings for mesh in item.meshes
+        } == {((REPLICA, 1), ("expert", ranks))}
+        assert not any("laid out apart" in text for text in scaled.not_validated)
+        lost = "expert parallelism over replicas: 4 devices in the plan, 2 here" in scaled.not_validated
+        assert lost == (ranks == 2)
+        assert ("expert parallelism over replicas: 4" in scaled.validated) == (ranks == 4)
+
+
+def test_experts_of_which_replicas_cannot_hold_equal_parts_stay_whole() -> None:
+    resolved = plan(configuration("mixtral"), tokens=8, microbatches=2, expert=2, replicas=8)
+    scaled, _ = own_scaled(resolved, ranks=8)
+    assert isinstance(scaled.model, OwnModel)
+    assert not scaled.model.spread
+    assert any("laid out apart" in text for text in scaled.not_validated)
 
 
 @pytest.mark.slow

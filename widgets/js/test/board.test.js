@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { costOn, moved, nearestStop, nextStop, stops } from "../src/board/estimate.js";
-import { fitScale, linkThickness, memoryLevel, memorySegments, rowAt, rowsOf, shownReplicas } from "../src/board/layout.js";
+import { fitScale, linkThickness, mayFit, memoryLevel, memorySegments, rowAt, rowsOf, shownReplicas } from "../src/board/layout.js";
 import { Catalog, pieceLabel, piecesOf } from "../src/board/model.js";
 
 const layer = (id, seconds = 1) => ({
@@ -148,6 +148,15 @@ test("memory segments keep their order and stop at the edge", () => {
   assert.ok(segments.every((s) => s.left + s.width <= 1));
   assert.equal(memoryLevel({ peak_bytes: 101, capacity_bytes: 100 }), "bad");
   assert.equal(memoryLevel({ peak_bytes: 90, capacity_bytes: 100 }), "warn");
+  const open = { capacity_bytes: 100, fits_bytes: 80, most_bytes: 110 };
+  assert.deepEqual(
+    [79, 81, 105, 111].map((peak_bytes) => memoryLevel({ ...open, peak_bytes })),
+    ["", "warn", "warn", "bad"],
+  );
+  assert.deepEqual(
+    [79, 81, 105, 111].map((peak_bytes) => mayFit({ ...open, peak_bytes })),
+    [false, true, true, false],
+  );
 });
 
 test("many lanes are grouped; a folded group is one row", () => {

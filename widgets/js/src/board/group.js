@@ -3,7 +3,7 @@
 import { h } from "../common/dom.js";
 import { bytes, plural, seconds } from "../common/format.js";
 import { overIdeal } from "./head.js";
-import { groupSummary } from "./layout.js";
+import { groupSummary, memoryLevel } from "./layout.js";
 import { drawMemory, makeMemory } from "./memory-bar.js";
 import { patch, pct, stale } from "./patch.js";
 
@@ -41,7 +41,7 @@ export function drawGroup(ctx, element, { name, lanes, folded }) {
   patch(track.firstChild, {
     style: { width: pct(Math.min(1, time(sum.slowest) / ctx.scale_s)), display: folded ? null : "none" },
   });
-  const over = lanes.filter((lane) => lane.peak_bytes > lane.capacity_bytes).length;
+  const over = lanes.filter((lane) => memoryLevel(lane) === "bad").length;
   patch(track.lastChild, {
     text: `${plural(lanes.length, "lane")}, ${seconds(sum.time_s)} and ${bytes(sum.peak_bytes)} in all; slowest ${sum.slowest.name}: ${seconds(time(sum.slowest))}, ${overIdeal(sum.slowest, ctx.view.ideal_s)}${folded ? `; fullest ${sum.fullest.name}` : ""}${over ? `; ▲ ${over} over capacity` : ""}`,
   });

@@ -14,6 +14,7 @@ const MODES = [
 const LINK_NAMES = {
   nvlink: "NVLink",
   nvswitch: "NVSwitch",
+  fabric: "chip fabric",
   pcie: "PCIe",
   infiniband: "InfiniBand",
   ethernet: "Ethernet",

@@ -5,7 +5,7 @@ import { bytes, seconds, secondsParts } from "../common/format.js";
 import { drawChip, makeChip } from "./chip.js";
 import { drawHandles } from "./handles.js";
 import { overIdeal } from "./head.js";
-import { linkClass, linkThickness, rangeWords, shownReplicas } from "./layout.js";
+import { linkClass, linkThickness, memoryLevel, rangeWords, shownReplicas } from "./layout.js";
 import { drawMemory, makeMemory } from "./memory-bar.js";
 import { holdsAny } from "./model.js";
 import { drawOther } from "./other.js";
@@ -65,7 +65,7 @@ export function drawLane(ctx, element, { lane, compact }) {
   stale(element, state.inputs);
   const { preview, isTarget, refused } = state;
   const shown = preview ?? lane;
-  const bad = shown.peak_bytes > shown.capacity_bytes;
+  const bad = memoryLevel(shown) === "bad";
   patch(element, {
     class: `b-row b-lane${compact ? " compact" : ""}${isTarget ? " target" : ""}${bad && isTarget ? " bad" : ""}${refused ? " refused" : ""}${lane.locked ? " locked" : ""}`,
   });

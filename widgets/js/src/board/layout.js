@@ -41,11 +41,15 @@ export function memorySegments(memory, scale) {
   });
 }
 
-/** State of a lane's memory: `bad` over capacity, `warn` from 90 %. @param {any} lane */
+/** State of a lane's memory: `bad` if it does not fit, `warn` if it may fit or is full from 90 %. @param {any} lane */
 export function memoryLevel(lane) {
-  const full = lane.peak_bytes / lane.capacity_bytes;
-  return full > 1 ? "bad" : full >= 0.9 ? "warn" : "";
+  if (lane.peak_bytes > (lane.most_bytes ?? lane.capacity_bytes)) return "bad";
+  return mayFit(lane) || lane.peak_bytes / lane.capacity_bytes >= 0.9 ? "warn" : "";
 }
+
+/** Whether a lane fits, but not for sure: its memory lies within the band of the prediction. @param {any} lane */
+export const mayFit = (lane) =>
+  lane.peak_bytes > (lane.fits_bytes ?? Infinity) && lane.peak_bytes <= (lane.most_bytes ?? lane.capacity_bytes);
 
 /**
  * Rows to draw: lanes, with a heading row before each group of several when there are many lanes; folded groups are one row.
@@ -105,7 +109,7 @@ export const linkThickness = (bytes) => Math.min(12, Math.max(1, 2 * Math.sqrt((
 
 /** Class of colour and dash for a link kind. */
 export function linkClass(kind) {
-  if (kind === "nvlink" || kind === "nvswitch") return "nvlink";
+  if (kind === "nvlink" || kind === "nvswitch" || kind === "fabric") return "nvlink";
   if (kind === "pcie" || kind === "host" || kind === "shared") return "pcie";
   return kind === "internet" ? "internet" : "network";
 }

@@ -19,6 +19,7 @@ export function makeLinks(ctx, { lane, compact }) {
 const KIND_NAMES = {
   nvlink: "NVLink",
   nvswitch: "NVSwitch",
+  fabric: "chip fabric",
   pcie: "PCIe",
   infiniband: "InfiniBand",
   ethernet: "Ethernet",

@@ -2,7 +2,7 @@
 
 import { h, keyed, triangle } from "../common/dom.js";
 import { bytes, percent } from "../common/format.js";
-import { memoryLevel, memorySegments } from "./layout.js";
+import { mayFit, memoryLevel, memorySegments } from "./layout.js";
 import { patch, pct } from "./patch.js";
 
 /** @type {WeakMap<Element, any>} */
@@ -42,13 +42,13 @@ export function drawMemory(ctx, element, lane, was) {
   patch(element, { "data-level": level });
   patch(parts.main, { text: bytes(lane.peak_bytes) });
   patch(parts.share, { text: level === "bad" ? "" : percent(lane.peak_bytes / lane.capacity_bytes) });
-  patch(parts.side, { text: level === "bad" ? `+${bytes(over)} over` : level === "warn" ? `${bytes(-over)} left` : flight });
+  patch(parts.side, { text: level === "bad" ? `+${bytes(over)} over` : mayFit(lane) ? "may fit" : level === "warn" ? `${bytes(-over)} left` : flight });
   const segments = memorySegments(lane.memory, scale);
   const words = segments.map((segment) => `${segment.name} ${bytes(segment.bytes)}`);
   const beside = lane.other ? `; ${ctx.view.other_name}: ${bytes(lane.other.peak_bytes)}` : "";
   patch(element, {
     title: `${words.join("\n")}\n${lane.in_flight} microbatches in flight`,
-    "aria-label": `memory ${bytes(lane.peak_bytes)} of ${bytes(lane.capacity_bytes)}${over > 0 ? `, over by ${bytes(over)}` : ""}: ${words.join(", ")}${beside}`,
+    "aria-label": `memory ${bytes(lane.peak_bytes)} of ${bytes(lane.capacity_bytes)}${level === "bad" ? `, over by ${bytes(over)}` : mayFit(lane) ? ", may fit" : ""}: ${words.join(", ")}${beside}`,
   });
   keyed(
     parts.segments,

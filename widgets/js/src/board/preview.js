@@ -39,7 +39,7 @@ export function effectWords(ctx, preview) {
   const was = ctx.lane(preview.target);
   const next = preview.view?.lanes.find((lane) => lane.id === preview.target);
   if (!was || !next) return null;
-  const over = next.peak_bytes - next.capacity_bytes;
+  const over = memoryLevel(next) === "bad" ? next.peak_bytes - next.capacity_bytes : 0;
   return `${signed(seconds(time(next) - time(was)))}, ${signed(bytes(next.peak_bytes - was.peak_bytes))} a device${over > 0 ? `; ${bytes(over)} over capacity` : ""}`;
 }
 
@@ -50,7 +50,7 @@ export function verdictOf(ctx, preview) {
   const { view } = preview;
   if (!view) return { level: "none", text: "Over its own lane: nothing would change.", note };
   const over = (lane) => lane.peak_bytes - lane.capacity_bytes;
-  const full = view.lanes.filter((lane) => over(lane) > 0);
+  const full = view.lanes.filter((lane) => memoryLevel(lane) === "bad");
   const worst = full.reduce((a, b) => (over(b) > over(a) ? b : a), full[0]);
   const slowest = view.lanes.reduce((a, b) => (time(b) > time(a) ? b : a));
   const away = (lane) => `${seconds(time(lane))}, ${percent(Math.abs(time(lane) / view.ideal_s - 1))} ${time(lane) >= view.ideal_s ? "over" : "under"} the ideal cut`;

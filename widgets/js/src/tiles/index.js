@@ -5,6 +5,7 @@ import { h, keyed } from "../common/dom.js";
 import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
+import { Own } from "./own.js";
 import { Ending, PREVIEW, previewed, previewedVerdict, previewOf } from "./preview.js";
 import { drawTile, makeTile } from "./tile.js";
 import { drawVerdict, holdVerdict, makeVerdict } from "./verdict.js";
@@ -16,7 +17,8 @@ function render({ model, el }) {
   const tiles = h("div", { class: "t-tiles" });
   const verdict = makeVerdict(act);
   const why = new Why(act);
-  root.append(tiles, verdict, why.element);
+  const own = new Own((fields) => sync.send("measured", fields), act);
+  root.append(tiles, own.element, verdict, why.element);
   const sync = new Sync(model, ["view"], () => changed());
   let preview = null;
   let frame = 0;
@@ -40,6 +42,7 @@ function render({ model, el }) {
     tiles.style.setProperty("--count", view.tiles?.length ?? 1);
     const now = view.tiles ?? [];
     keyed(tiles, preview ? now.map((tile) => previewed(tile, preview)) : now, (tile) => tile.key, makeTile, drawTile);
+    own.draw(view.own ?? null, model.link?.shut ?? false);
     holdVerdict(verdict, preview != null);
     drawVerdict(verdict, sentence(view.verdict));
     why.element.inert = model.link?.shut ?? false;

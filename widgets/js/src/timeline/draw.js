@@ -32,7 +32,7 @@ export function look(root) {
       t["k-pcie"], t["k-nvlink"], network, network, t["m-grad"], t["m-grad"],
     ],
     inks: [t["on-fw"], "#14060a", "#14060a", t["on-fw"]],
-    links: { nvlink: t["k-nvlink"], nvswitch: t["k-nvlink"], pcie: t["k-pcie"], internet: t["k-internet"], other: network },
+    links: { nvlink: t["k-nvlink"], nvswitch: t["k-nvlink"], fabric: t["k-nvlink"], pcie: t["k-pcie"], internet: t["k-internet"], other: network },
   };
 }
 
