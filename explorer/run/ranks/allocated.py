@@ -1,7 +1,10 @@
 """Peak bytes of tensors while something runs: of the allocator on a GPU, of every allocation on a processor.
 
 On a processor torch's profiler hears of each allocation and release of the thread that computes, temporaries
-inside kernels included. That costs time, so a run that is counted is not timed.
+inside kernels included. That costs time, so a run that is counted is not timed. It is started below its
+Python front, which always records operators too: those of collectives end in threads of their own, and torch
+2.13 now and then dies of a wild pointer when it makes text of them. Only a scope that nothing here enters is
+recorded, so that memory is all it hears of.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import torch
+from torch._C import _autograd, _profiler
 
 _MEMORY_EVENT = "[memory]"
 
@@ -38,15 +42,9 @@ def counted(device: torch.device, held: Iterable[torch.Tensor]) -> Iterator[Peak
         torch.cuda.synchronize(device)
         found.peak = before + torch.cuda.max_memory_allocated(device) - start
         return
-    with _profiler() as profiler:
+    with _memory_changes() as changes:
         yield found
-    found.peak = before + highest(
-        [
-            float(event.nbytes())  # type: ignore[attr-defined]
-            for event in sorted(_events(profiler), key=lambda event: event.start_ns())
-            if event.name() == _MEMORY_EVENT
-        ]
-    )
+    found.peak = before + highest(changes)
 
 
 def bytes_of(tensors: Iterable[torch.Tensor]) -> float:
@@ -70,15 +68,28 @@ def highest(changes: Iterable[float]) -> float:
 
 def prepare_counting() -> None:
     """Import and start what `counted` needs once: the first time takes seconds."""
-    with _profiler():
+    with _memory_changes():
         torch.zeros(1)
 
 
-def _profiler() -> torch.profiler.profile:
-    activities = [torch.profiler.ProfilerActivity.CPU]
-    return torch.profiler.profile(activities=activities, profile_memory=True, acc_events=True)
-
-
-def _events(profiler: torch.profiler.profile) -> list[torch._C._autograd._KinetoEvent]:
-    inner = profiler.profiler
-    return [] if inner is None or inner.kineto_results is None else inner.kineto_results.events()
+@contextmanager
+def _memory_changes() -> Iterator[list[float]]:
+    """Yield a list that holds, once this has ended, the bytes of every allocation (+) and release (-) of this
+    thread, in sequence.
+    """
+    changes: list[float] = []
+    activities = {_profiler.ProfilerActivity.CPU}
+    recorded = (False, True, False, False, False)  # shapes, memory, stacks, FLOPs, modules
+    config = _profiler.ProfilerConfig(
+        _profiler.ProfilerState.KINETO, *recorded, _profiler._ExperimentalConfig(), ""
+    )
+    _autograd._prepare_profiler(config, activities)
+    # its third argument is missing from torch's stubs
+    _autograd._enable_profiler(config, activities, {_profiler.RecordScope.LITE_INTERPRETER})  # type: ignore[call-arg]
+    try:
+        yield changes
+    finally:
+        events = _autograd._disable_profiler().events()
+        found = [event for event in events if event.name() == _MEMORY_EVENT]
+        found.sort(key=lambda event: event.start_ns())
+        changes += [float(event.nbytes()) for event in found]  # type: ignore[attr-defined]

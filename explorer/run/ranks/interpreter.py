@@ -122,6 +122,7 @@ class Interpreter:
         self.delivered: set[int] = set()
         self.taken: set[int] = set()
         self.running: dict[int, deque[tuple[Reduction, Handle, torch.Tensor]]] = defaultdict(deque)
+        self.gathering: set[int] = set()
         self.group_of = {task: group for group, tasks in plan.sequences.items() for task in tasks}
 
     def run(self, begin_s: float) -> list[Stamp]:
@@ -150,6 +151,8 @@ class Interpreter:
         self.hooks.status(WAITING, "the end of its messages", 0.0)
         for group in self.plan.sequences:
             self._finish(group, None)
+        for gather in sorted(self.gathering):  # that of the last update: no task waits for it
+            self.backend.gathered(gather)
         self.transport.finish_sends()
         return stamps
 
@@ -168,6 +171,7 @@ class Interpreter:
             self.hooks.status(WAITING, f"{task.name} waits for its reduction", 0.0)
             self._finish(self.group_of[reduction], reduction)
         for gather in task.gathers:
+            self.gathering.discard(gather)
             self.backend.gathered(gather)
 
     def _post(self, wire: Wire, *, through: int | None = None) -> None:
@@ -209,6 +213,8 @@ class Interpreter:
             self.running[reduction.group].append((reduction, work, buffer))
         for gather in self.plan.gathers[position]:
             self.backend.gather(gather)
+            if not gather.moved:
+                self.gathering.add(gather.task)
 
     def _finish(self, group: int, through: int | None) -> None:
         """Wait for the collectives of a group in sequence, up to one (None: all), and take them in."""
