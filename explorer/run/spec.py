@@ -182,8 +182,8 @@ class RunSpec:
     five times its longest task.
     """
     quiet_share: float = 0.0
-    """Share of a core below which a rank is crowded: rounds end early if some rank was in every one so far; 0
-    runs all of them.
+    """Share of a core below which a rank is crowded: only one round is run if some rank is before the first
+    one; 0 runs all of them.
     """
     pin: bool = False
     """Whether every rank gets a core of its own."""

@@ -135,6 +135,32 @@ def test_who_waits_for_one_that_never_starts_names_that_one() -> None:
     assert found.still_s > 30.0
 
 
+@pytest.mark.parametrize(("share", "stands_still"), [(0.05, False), (0.014, True), (0.0, True)])
+def test_what_torchrun_works_is_life_of_ranks_that_it_has_not_started(
+    share: float, stands_still: bool
+) -> None:
+    """It imports torch before them, for half a minute on a busy machine; once it only waits, it has not."""
+    agent, now = 7, 0.0
+    dog = Watchdog(2, 5.0, look=lambda pid: Process(now * share * (pid == agent), False), clock=lambda: now)
+    found = None
+    while found is None and now < 100.0:
+        now += 0.05
+        found = dog.judge(lambda _: Status(0, 0.0, STARTING, ""), {}, (), agent=agent)
+    assert (found is not None) == stands_still
+    if found is not None:
+        assert 30.0 <= found.still_s < 31.1
+
+
+def test_what_torchrun_works_is_no_life_of_ranks_that_it_has_started() -> None:
+    now = 0.0
+    dog = Watchdog(1, 5.0, look=lambda pid: Process(now * (pid == 7), False), clock=lambda: now)
+    found = None
+    while found is None and now < 100.0:
+        now += 0.05
+        found = dog.judge(lambda _: Status(0, 0.0, STARTING, ""), {0: 3}, (), agent=7)
+    assert found is not None
+
+
 def test_pages_that_change_are_life_enough() -> None:
     ranks = Ranks([COMPUTING, WAITING])
 

@@ -290,7 +290,7 @@ class RunHandle:
         if self._stopped_s and now - self._stopped_s > self.spec.patience_s:
             return RunError("torchrun is stopped by a signal; the run was ended", log=self.log())
         pids = {**self._starting, **self._pids}
-        found = self._watchdog.judge(self.pages.read, pids, self._done)
+        found = self._watchdog.judge(self.pages.read, pids, self._done, agent=self.process.pid)
         return RunError(f"{found}; the run was ended", rank=found.rank, log=self.log()) if found else None
 
     def _some_start(self) -> bool:

@@ -1,4 +1,9 @@
-"""Session: one rank's whole run: connect, build every case once, then run calibration and cases in rounds."""
+"""Session: one rank's whole run: connect, build every case once, then run calibration and cases in rounds.
+
+The process group is never taken down: gloo processes that had done all their work now and then aborted while
+it was, and what they had measured was lost. The last barrier is the end of all messages; a rank then writes
+its result and leaves with its sockets open.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +28,8 @@ if TYPE_CHECKING:
     from explorer.run.ranks.compute import Compute
     from explorer.run.sharded.lanes import LaneTransport
 
-CROWDED_ROUNDS = 3
-"""Rounds, warm-up included, in which a rank must have been crowded for the run to end early."""
+CROWDED_TRIES = 3
+"""Calibrations in a row in which some rank must have been crowded for the machine to count as crowded."""
 LEAD_S = 0.01
 """Seconds from the last rank's arrival at the barrier to the common start."""
 
@@ -72,19 +77,32 @@ def run_session(spec: RunSpec, desk: Reports) -> dict[str, Any]:
         if case.once:
             result["cases"][case.name].append(play())
             desk.events.send("case", name=case.name, round=-1)
-    best_share = 0.0
-    for number in range(spec.warmup_rounds + spec.rounds):
-        share = _round(number - spec.warmup_rounds, spec, players, calibrator, surveyor, result, desk)
-        best_share = max(best_share, share)
-        if calibrator is not None and number >= spec.warmup_rounds and number + 1 >= CROWDED_ROUNDS:
-            worst_share = -transport.largest(-best_share)
-            if worst_share < spec.quiet_share:
-                desk.events.send("crowded", share=worst_share, round=number - spec.warmup_rounds)
-                break
+    crowded = calibrator is not None and _is_crowded(spec, calibrator, transport, desk)
+    # one round says what a crowded machine did; more would be no evidence either
+    for number in range(1) if crowded else range(-spec.warmup_rounds, spec.rounds):
+        _round(number, spec, players, calibrator, surveyor, result, desk)
     desk.status(IDLE)
     transport.barrier()
-    transport.close()
     return result
+
+
+def _is_crowded(spec: RunSpec, calibrator: Any, transport: Transport, desk: Reports) -> bool:
+    """Tell whether some rank got too little of a core in each of several calibrations, before any round."""
+    for _ in range(CROWDED_TRIES):
+        share = _calibrate(calibrator, desk)["cpu_share"]
+        least = -transport.largest(-share)
+        if least >= spec.quiet_share:
+            return False
+    desk.events.send("crowded", share=least)
+    return True
+
+
+def _calibrate(calibrator: Any, desk: Reports) -> dict[str, Any]:
+    """Time what predictions need, and say what share of a core this rank got meanwhile."""
+    desk.status(WAITING, "calibration", 0.0)
+    times: dict[str, Any] = calibrator.measure()
+    desk.events.send("load", share=times["cpu_share"])
+    return times
 
 
 def _round(
@@ -95,20 +113,12 @@ def _round(
     surveyor: Any,
     result: dict[str, Any],
     desk: Reports,
-) -> float:
-    """Run every case once, with what is timed beside them; keep the records of rounds from 0 on.
-
-    Returns:
-        The share of a core that this rank got while it was calibrated; 1 if it was not.
-    """
-    measured, share = number >= 0, 1.0
+) -> None:
+    """Run every case once, with what is timed beside them; keep the records of rounds from 0 on."""
+    measured = number >= 0
     desk.events.send("round", number=number)
-    if calibrator is not None:
-        desk.status(WAITING, "calibration", 0.0)
-        times = calibrator.measure()
-        result["calibration"] += [times] * measured
-        share = float(times["cpu_share"])
-        desk.events.send("load", share=share, round=number)
+    if calibrator is not None and measured:
+        result["calibration"].append(_calibrate(calibrator, desk))
     for case, play in zip(spec.cases, players, strict=True):
         if case.once:
             continue
@@ -119,7 +129,6 @@ def _round(
         rows = surveyor.measure()
         result["survey"] += [rows] * measured
         desk.events.send("survey", round=number)
-    return share
 
 
 def _prepare(spec: RunSpec) -> None:

@@ -101,10 +101,6 @@ class Transport:
         dist.all_reduce(held, op=dist.ReduceOp.MAX)
         return float(held.item())
 
-    def close(self) -> None:
-        """Take the process group down."""
-        dist.destroy_process_group()
-
 
 def connect(timeout_s: float, device: str) -> Transport:
     """Join the process group of this launch: NCCL if every rank has a GPU of its own, else gloo."""

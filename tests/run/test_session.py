@@ -1,0 +1,75 @@
+"""A rank's session without ranks: which rounds it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from explorer.run.ranks import session
+from explorer.run.spec import Calibration, RunSpec, Survey
+from tests.run.programs import MODEL
+
+
+class Timed:
+    """A calibrator that finds given shares of a core, one after the other."""
+
+    def __init__(self, shares: list[float]) -> None:
+        self.left: Iterator[float] = iter(shares)
+        self.calls = 0
+
+    def measure(self) -> dict[str, Any]:
+        """Return the next share."""
+        self.calls += 1
+        return {"cpu_share": next(self.left)}
+
+
+def rounds_of(
+    shares: list[float], quiet_share: float, monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[int], int, list[str]]:
+    """Return the numbers of the rounds that a session runs, its calibrations and its events."""
+    spec = RunSpec(
+        ranks=1, survey=Survey(precisions=()), rounds=5, warmup_rounds=2,
+        calibration=Calibration(model=MODEL, samples=(1,)), quiet_share=quiet_share,
+    )  # fmt: skip
+    timed, numbers, told = Timed(shares), list[int](), list[str]()
+    transport = SimpleNamespace(
+        device=torch.device("cpu"), rank=0, barrier=lambda: None, largest=lambda value: value
+    )
+    monkeypatch.setattr(session, "keep_freed_memory", lambda: None)
+    monkeypatch.setattr(session, "connect", lambda *_: transport)
+    monkeypatch.setattr(session, "_round", lambda number, *_: numbers.append(number))
+    monkeypatch.setattr("explorer.run.ranks.calibration_timing.Stopwatch", lambda *_: timed)
+    monkeypatch.setattr(
+        "explorer.run.survey.surveyor.Surveyor", lambda *_: SimpleNamespace(machine=dict[str, Any])
+    )
+    events = SimpleNamespace(send=lambda event, /, **_: told.append(event))
+    desk: Any = SimpleNamespace(rank=0, events=events, at="", status=lambda *_: None)
+    session.run_session(spec, desk)
+    return numbers, timed.calls, told
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize(
+    ("shares", "quiet_share", "rounds", "calibrations"),
+    [
+        ([0.95], 0.8, [-2, -1, 0, 1, 2, 3, 4], 1),
+        ([0.4, 0.3, 0.81], 0.8, [-2, -1, 0, 1, 2, 3, 4], 3),
+        ([0.4, 0.3, 0.79], 0.8, [0], 3),
+        ([0.1], 0.0, [-2, -1, 0, 1, 2, 3, 4], 1),
+    ],
+)
+def test_a_crowded_machine_is_found_before_anything_is_timed(
+    shares: list[float],
+    quiet_share: float,
+    rounds: list[int],
+    calibrations: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Three calibrations in a row are too slow, then one round runs; one of them suffices to be quiet."""
+    numbers, calls, told = rounds_of(shares, quiet_share, monkeypatch)
+    assert (numbers, calls) == (rounds, calibrations)
+    assert ("crowded" in told) == (rounds == [0])
