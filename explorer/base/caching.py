@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
-from functools import wraps
+from functools import cache, wraps
 from threading import Lock
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
@@ -165,7 +165,8 @@ def array_bytes(value: object, without: Sequence[object] = ()) -> int:
     open_values, seen = [value], {*map(id, without)}
     while open_values:
         item = open_values.pop()
-        if id(item) in seen:
+        kind: Any = type(item)
+        if kind in _WITHOUT_ARRAYS or id(item) in seen:
             continue
         if isinstance(item, np.ndarray):
             while isinstance(item.base, np.ndarray):
@@ -177,9 +178,18 @@ def array_bytes(value: object, without: Sequence[object] = ()) -> int:
             open_values += item.values()
         elif isinstance(item, tuple | list):
             open_values += item
-        elif is_dataclass(item) and not isinstance(item, type):
-            open_values += [getattr(item, part.name) for part in fields(item) if part.name != "_memo"]
+        else:
+            open_values += [getattr(item, name) for name in _parts_of(kind)]
     return sum(found.values())
+
+
+_WITHOUT_ARRAYS = frozenset((int, float, str, bool, complex, bytes, type(None), type))
+
+
+@cache
+def _parts_of(kind: Any) -> tuple[str, ...]:
+    """Return the fields of a kind of dataclass; () for any other."""
+    return tuple(part.name for part in fields(kind) if part.name != "_memo") if is_dataclass(kind) else ()
 
 
 def remembered(

@@ -41,7 +41,8 @@ from explorer.costs.algorithm_lines import ALGORITHMS, CollectiveLines, algorith
 from explorer.costs.explicit_links import spread_s_per_byte
 from explorer.costs.group_tiers import Span, level_groups, span_of
 
-_LINES = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all")
+MADE_OF_LINES = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all")
+"""Operations all of whose algorithms are lines."""
 
 
 def transfer_seconds(path: Path, bytes_count: float) -> float:
@@ -55,14 +56,21 @@ def passes_seconds(cluster: Cluster, hops: tuple[tuple[int, int], ...], bytes_co
 
     Hops through one shared resource divide its capacity: alpha + S max(1/B, hops through it / capacity).
     """
+    return max((alpha + bytes_count * beta for alpha, beta in passes_lines(cluster, hops)), default=0.0)
+
+
+def passes_lines(cluster: Cluster, hops: tuple[tuple[int, int], ...]) -> tuple[tuple[float, float], ...]:
+    """Return the different (seconds, seconds per byte) of hops that are used at the same time.
+
+    All of them have carried messages of S bytes after the largest alpha + S beta.
+    """
     paths = [cluster.path(*hop) for hop in hops]
     users = Counter(name for path in paths for name, _ in path.resources)
-    seconds = 0.0
+    found: dict[tuple[float, float], None] = {}
     for path in paths:
         shared = [users[name] / room for name, room in path.resources]
-        beta = max(1 / path.bandwidth_bytes_per_s, *shared, 0.0)
-        seconds = max(seconds, path.latency_s + bytes_count * beta)
-    return seconds
+        found[path.latency_s, max(1 / path.bandwidth_bytes_per_s, *shared, 0.0)] = None
+    return tuple(found)
 
 
 def collective_seconds(
@@ -123,8 +131,8 @@ def collective_lines(
     Raises:
         InputError: the operation is no such one, or the group is wrong.
     """
-    if op not in _LINES:
-        raise InputError(f"{op} is not made of lines", key="op", found=op, allowed=", ".join(_LINES))
+    if op not in MADE_OF_LINES:
+        raise InputError(f"{op} is not made of lines", key="op", found=op, allowed=", ".join(MADE_OF_LINES))
     span = span_of(cluster, devices)
     if span.size == 1:
         return ((0.0, 0.0, 0.0),)
@@ -140,7 +148,7 @@ def lowest_line(lines: CollectiveLines, bytes_count: float) -> float:
     scalar = np.isscalar(bytes_count)
     root = math.sqrt(bytes_count) if scalar else np.sqrt(bytes_count)
     found = [alpha + beta * bytes_count + gamma * root for alpha, beta, gamma in lines]
-    return min(found, default=math.inf) if scalar else np.min(found, axis=0)
+    return min(found, default=math.inf) if scalar else np.min(found, axis=0, initial=math.inf)
 
 
 def collective_wire_bytes(op: str, n: int, bytes_count: float) -> float:

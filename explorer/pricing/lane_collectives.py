@@ -5,8 +5,10 @@ Which part of them is hidden behind work is told in `explorer.pricing.overlap`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +16,13 @@ import numpy.typing as npt
 from explorer.base.caching import remembered
 from explorer.base.units import dtype_bytes, tensor_type
 from explorer.cluster import Cluster
-from explorer.costs.collectives import collective_seconds, passes_seconds
+from explorer.costs.collectives import (
+    MADE_OF_LINES,
+    collective_lines,
+    collective_seconds,
+    lowest_line,
+    passes_lines,
+)
 from explorer.graph import COMPUTE, LayerGraph
 from explorer.pricing.mesh_lines import Line, Lines, lines_along
 from explorer.sharding import ShardedLayers
@@ -63,28 +71,66 @@ def kind_costs(cluster: Cluster, inside: Inside, lines: Lines, precision: str, s
     The lines of an axis run at the same time and share the links of their nodes; the slowest counts, since
     the row continues together.
     """
-    found = np.array([kind_cost(cluster, kind, lines, precision, samples) for kind in inside.kinds])
-    return found.T.copy()
+    return kind_costs_of_sizes(cluster, inside.kinds, lines, precision, (samples,))[:, :, 0].copy()
 
 
 def kind_cost(
     cluster: Cluster, kind: Kind, lines: Lines, precision: str, samples: float
 ) -> tuple[float, float]:
     """Return the seconds of one kind of collective on a row, and the bytes that a device sends."""
-    op, axis, size, elements, dtype = kind
-    side_by_side = lines_along(lines, axis, size)
-    if not side_by_side:
-        return 0.0, 0.0
-    buffer = elements * samples * dtype_bytes(tensor_type(precision) if dtype == COMPUTE else dtype)
-    return _seconds(cluster, op, side_by_side, size, buffer), wire_factor(op, size) * buffer
+    seconds, sent = kind_costs_of_sizes(cluster, (kind,), lines, precision, (samples,))[:, 0, 0].tolist()
+    return seconds, sent
 
 
-def _seconds(cluster: Cluster, op: str, lines: tuple[Line, ...], size: int, buffer: float) -> float:
+def kind_costs_of_sizes(
+    cluster: Cluster, kinds: Sequence[Kind], lines: Lines, precision: str, sizes: Sequence[float]
+) -> FloatArray:
+    """Return (2, kinds, sizes): what `kind_costs` says of microbatches of so many samples each.
+
+    Kinds that differ in bytes alone meet the links of their group once.
+    """
+    found, samples = np.zeros((2, len(kinds), len(sizes))), np.array(sizes, dtype=np.float64)
+    alike: dict[tuple[str, str, int], list[int]] = {}
+    for number, kind in enumerate(kinds):
+        alike.setdefault(kind[:3], []).append(number)
+    for (op, axis, size), members in alike.items():
+        side_by_side = lines_along(lines, axis, size)
+        if not side_by_side:
+            continue
+        per_sample = [
+            (elements, dtype_bytes(tensor_type(precision) if dtype == COMPUTE else dtype))
+            for *_, elements, dtype in (kinds[number] for number in members)
+        ]
+        elements, widths = np.array(per_sample, dtype=np.float64).T[:, :, None]
+        buffer = elements * samples * widths
+        found[0, members] = _seconds(cluster, op, side_by_side, size, buffer)
+        found[1, members] = wire_factor(op, size) * buffer
+    return found
+
+
+def _seconds(cluster: Cluster, op: str, lines: tuple[Line, ...], size: int, buffer: FloatArray) -> FloatArray:
+    """Return the seconds of buffers of any number of bytes, in the shape of these."""
     if op == "halo":  # to both neighbours at once
         hops = tuple(hop for line in lines for a, b in pairwise(line) for hop in ((a, b), (b, a)))
-        return passes_seconds(cluster, hops, buffer)
+        return _passes(cluster, hops, buffer)
     if op in ("ring", "ring_gradient"):  # as many passes of one block, one after another
         hops = tuple(hop for line in lines for hop in zip(line, (*line[1:], line[0]), strict=True))
-        passes = wire_factor(op, size) * size
-        return passes * passes_seconds(cluster, hops, buffer / size)
-    return max(collective_seconds(cluster, op, line, buffer, concurrent=len(lines)) for line in lines)
+        return wire_factor(op, size) * size * _passes(cluster, hops, buffer / size)
+    count = len(lines)
+    if op in MADE_OF_LINES:
+        different = {collective_lines(cluster, op, line, concurrent=count) for line in lines}
+        size_s = [np.asarray(lowest_line(each, cast(float, buffer))) for each in different]
+        return _largest(size_s, buffer)
+    one_by_one = [
+        max(collective_seconds(cluster, op, line, one, concurrent=count) for line in lines)
+        for one in buffer.ravel().tolist()
+    ]
+    return np.array(one_by_one).reshape(buffer.shape)
+
+
+def _passes(cluster: Cluster, hops: tuple[tuple[int, int], ...], buffer: FloatArray) -> FloatArray:
+    return _largest([alpha + buffer * beta for alpha, beta in passes_lines(cluster, hops)], buffer)
+
+
+def _largest(parts: list[FloatArray], buffer: FloatArray) -> FloatArray:
+    return np.asarray(np.maximum.reduce(parts)) if parts else np.zeros(buffer.shape)

@@ -210,10 +210,10 @@ def allowed_counts(schedule: Schedule, positions: int, chunks: int, counts: IntA
         for i, count in enumerate(counts.tolist()):
             each = count // grid.copies
             found[i] &= each > 0 and each % needs.multiple.of(replace(size, microbatches=each)) == 0
-    if needs.least is not None:
+    if needs.least is not None and found.any():
+        shape = placement.shape(grid, 1)
         for i in np.flatnonzero(found).tolist():
-            shape = placement.shape(grid, int(counts[i]))
-            found[i] = all(
-                n >= least for n, least in zip(shape.microbatches, needs.least.of(shape), strict=True)
-            )
+            microbatches = (int(counts[i]),) * shape.stages
+            least = needs.least.of(replace(shape, microbatches=microbatches))
+            found[i] = all(n >= at_least for n, at_least in zip(microbatches, least, strict=True))
     return found

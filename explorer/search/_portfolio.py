@@ -19,6 +19,8 @@ BUNCH = 8
 """Steps of the branch and bound in one turn, where seconds count: many take less than to ask for one."""
 THINKING, THINKING_S = 0.004, 0.0002
 """Simulations, or seconds, that a step counts as at least: seconds are about what it takes to ask for one."""
+KEPT = 0.4
+"""Share that the first part keeps whatever the others take: their steps may be longer than their shares."""
 AHEAD, AHEAD_S = 2.0, 0.2
 """Simulations, or seconds, that the first part is ahead: no other part has a share in these."""
 
@@ -77,7 +79,10 @@ def _next(parts: list[Part], ahead: float) -> Part | None:
     most_behind = min(ready, key=lambda part: part.used / part.share, default=None)
     if first.ended:
         return most_behind
-    shared = sum(part.used for part in parts) - ahead
+    used = sum(part.used for part in parts)
+    if first.used < KEPT * used:
+        return first
+    shared = used - ahead
     return first if most_behind is None or most_behind.used >= most_behind.share * shared else most_behind
 
 

@@ -35,6 +35,7 @@ from explorer.tables.degrees_columns import DegreesColumns, Scheduled
 from explorer.tables.distinct import distinct
 from explorer.tables.kind_costs import KindCosts
 from explorer.tables.plan_group import PlanGroup
+from explorer.tables.plan_ports import MOST_DEVICES
 from explorer.tables.run_kinds import Cut, RunKinds
 from explorer.tables.stage_rows import StageRows
 from explorer.tables.stage_table import StageTable
@@ -143,6 +144,8 @@ class Estimator:
         """
         if not (schedule.flush and self.table.job.training) or degrees.stages == 1:
             return 0.0
+        if degrees.devices > MOST_DEVICES:
+            return 0.0  # before the rows of stages are made for nothing
         grid = schedule.placement.grid(degrees.stages, degrees.chunks)
         cut = self._kinds.cut(schedule.placement.stages(grid))
         exchange = int(DegreesColumns.of([degrees]).context_exchange[0])

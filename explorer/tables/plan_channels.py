@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -27,24 +28,27 @@ class PlanChannels:
     def __init__(self, costs: KindCosts, placement: Placement, grid: Grid) -> None:
         self._costs, self._grid = costs, grid
         self._edges = placement.stages(grid) - 1
-        self._ways = [
+        self._placement = placement
+        self._ports: dict[Spread, tuple[FloatArray, FloatArray]] = {}
+
+    @cached_property
+    def _ways(self) -> list[tuple[int, tuple[int, int]]]:
+        """(edge, (from, to)) of all that goes from position to position, onwards and back, of every copy."""
+        grid, position = self._grid, self._placement.position
+        return [
             (stage, ends)
             for stage in range(self._edges)
             for copy in range(grid.copies)
-            for ends in self._both(
-                placement.position(stage, copy, grid), placement.position(stage + 1, copy, grid)
-            )
+            for ends in self._both(position(stage, copy, grid), position(stage + 1, copy, grid))
         ]
-        """(edge, (from, to)) of all that goes from position to position, onwards and back, of every copy."""
-        self._wires = self._times_on_wires()
-        self._ports: dict[Spread, tuple[FloatArray, FloatArray]] = {}
 
     @staticmethod
     def _both(a: int, b: int) -> tuple[tuple[int, int], ...]:
         return ((a, b), (b, a)) if a != b else ()
 
-    def _times_on_wires(self) -> FloatArray:
-        """Return the (wires, edges) times that each edge counts on each wire, different rows only."""
+    @cached_property
+    def _wires(self) -> FloatArray:
+        """(wires, edges) times that each edge counts on each wire, different rows only."""
         rows: dict[tuple[int, int], FloatArray] = defaultdict(lambda: np.zeros(self._edges))
         for stage, ends in self._ways:
             rows[ends][stage] += 1.0

@@ -18,7 +18,7 @@ from explorer.costs.measured import measured_and_not
 from explorer.costs.memory_arrays import graph_arrays
 from explorer.costs.stragglers import lane_factor
 from explorer.graph import LayerGraph
-from explorer.pricing.lane_collectives import kind_costs
+from explorer.pricing.lane_collectives import kind_costs_of_sizes
 from explorer.pricing.layer_columns import FloatArray, Sharded
 from explorer.pricing.overlap import Beside, beside_of
 from explorer.sharding import ShardedLayers
@@ -109,8 +109,7 @@ def _seconds(
     waits = _all(alike, work - alone)
     work *= lane_factor(row.kinds, sharded.devices)
     once = _all(alike, work)
-    precise = [kind_costs(cluster, sharded.inside, row.lines, precision, float(size))[0] for size in sizes]
-    costs = np.array(precise).T
+    costs = kind_costs_of_sizes(cluster, sharded.inside.kinds, row.lines, precision, sizes)[0]
     hidden = np.array([_hidden(way, alike, costs, work) for way in ways]) * (1.0 - kind.overlap_slowdown)
     number = np.array([part.sum(axis=0) for part in (sharded.inside.forward, sharded.inside.backward)])
     comm = np.maximum(0.0, number @ costs - hidden - waits[:2])

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 import explorer
 from explorer.cluster import Cluster
-from explorer.costs.collectives import collective_seconds
+from explorer.costs.collectives import collective_seconds, passes_seconds
 from explorer.costs.compute import layer_times
-from explorer.graph import LayerGraph
+from explorer.graph import COMPUTE, LayerGraph
+from explorer.pricing.lane_collectives import kind_costs_of_sizes
 from explorer.pricing.mesh_lines import axis_lines, summed_with
 from explorer.pricing.traffic import device_traffic
 from explorer.sharding import context_layout, megatron_layout, shard_stage
+from explorer.sharding.reshard import wire_factor
 from explorer.simulation.report import Report
 from explorer.strategy import REPLICA, Mesh, Stage, Strategy, single
 from explorer.tasks.program import B, F, U
@@ -211,3 +214,43 @@ def test_recompute_of_a_cut_layer_is_its_part() -> None:
     job = replace(case.strategy.job.stages[0], recompute="none")
     plain = explorer.simulate(*case._replace(strategy=single(stages=(job,), schedule="1f1b")))
     assert plain.busy_s[0] == pytest.approx(2 + 1)
+
+
+@pytest.mark.parametrize("name", ["dgx-a100-128", "ethernet-10g-4x4", "rtx4090-pcie-4", "hgx-h100-16"])
+def test_kinds_of_many_sizes_are_priced_as_one_by_one(name: str) -> None:
+    """To the bit: collectives of all lines, rings of hops, halos, and what is no line at all."""
+    cluster = explorer.load_cluster(name)
+    row = tuple(range(4))
+    lines = (("tensor", 2, ((0, 1), (2, 3))), ("context", 4, (row,)))
+    kinds = [
+        (op, axis, size, float(elements), COMPUTE)
+        for op in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "ring", "halo", "broadcast")
+        for axis, size in (("tensor", 2), ("context", 4), ("expert", 8))
+        for elements in (1, 300_000)
+    ]
+    sizes = (1.0, 3.0, 256.0)
+    found = kind_costs_of_sizes(cluster, kinds, lines, "bf16", sizes)
+    for k, (op, axis, size, elements, _) in enumerate(kinds):
+        of_axis = next((item for have, count, item in lines if (have, count) == (axis, size)), ())
+        for n, samples in enumerate(sizes):
+            if not of_axis:
+                assert (found[:, k, n] == 0.0).all()
+                continue
+            buffer = elements * samples * 2
+            if op in ("ring", "halo"):
+                hops = [hop for line in of_axis for hop in _hops(line, around=op == "ring")]
+                size_s = passes_seconds(cluster, tuple(hops), buffer / size if op == "ring" else buffer)
+                seconds = wire_factor(op, size) * size * size_s if op == "ring" else size_s
+            else:
+                seconds = max(
+                    collective_seconds(cluster, op, line, buffer, concurrent=len(of_axis)) for line in of_axis
+                )
+            assert found[0, k, n] == seconds
+            assert found[1, k, n] == wire_factor(op, size) * buffer
+
+
+def _hops(line: tuple[int, ...], *, around: bool) -> list[tuple[int, int]]:
+    """To the next device, round the line; or to both neighbours, which it ends."""
+    if around:
+        return list(zip(line, (*line[1:], line[0]), strict=True))
+    return [hop for a, b in pairwise(line) for hop in ((a, b), (b, a))]

@@ -59,6 +59,15 @@ def test_shares_are_of_seconds_where_these_end_a_search(problem: Problem) -> Non
     assert shares == pytest.approx({"a": 0.5, "b": 0.1, "c": 0.4}, abs=0.01)
 
 
+def test_long_steps_of_others_leave_the_first_part_its_seconds(problem: Problem) -> None:
+    """Six others have a tenth each by right, and take more of a short search, step by step."""
+    clock = Clock(problem, seconds=True)
+    parts = [clock.part("first", 0.0, 0.01), *(clock.part(f"other {n}", 0.1, 2.0) for n in range(6))]
+    shares = clock.run(parts, 15.0)
+    assert shares["first"] == pytest.approx(0.4, abs=0.08)  # a step of another may be under way at the end
+    assert len(shares) > 3
+
+
 def test_else_shares_are_of_evaluations(problem: Problem) -> None:
     clock = Clock(problem, seconds=False)
     parts = [clock.part("a", 0.0, 1.0, 1), clock.part("b", 0.25, 1.0, 1)]
