@@ -24,7 +24,7 @@ from explorer.base.errors import InputError
 from explorer.base.plain_data import read_document, to_fields, to_plain, validate, write_document
 from explorer.base.sample_files import extended_file, merged_sources, named_file, sample_names
 from explorer.cluster import Cluster, Curve, DeviceKind, Level, Software
-from explorer.framework import MOST_BAND
+from explorer.framework import MOST_BAND, MOST_ISSUE
 from explorer.framework_files import framework_names, load_framework
 
 SCHEMA = "explorer.cluster/1"
@@ -192,7 +192,9 @@ def _is_of(source: Any, keys: tuple[str, ...]) -> bool:
 _KERNELS = ("product_kernels", "settled_fraction")
 _TILES = ("tiles", "tiles.small", "tile_depth", "efficiency.sustained")
 """What products reach, said in one way and in the other, and the keys of its sources."""
-_COSTS = ("host_issue_s", "action_overhead_s", "cached_fraction", "cast_bytes", "memory_band")
+_COSTS = (
+    "host_issue_s", "backward_issue", "action_overhead_s", "cached_fraction", "cast_bytes", "memory_band",
+)  # fmt: skip
 """Numbers of software that a device kind may state as its own."""
 
 
@@ -358,6 +360,7 @@ def _check_software(software: Software, key: str) -> None:
     for name, value, most in (
         ("cached_fraction", software.cached_fraction, 1.0),
         ("memory_band", software.memory_band, MOST_BAND),
+        ("backward_issue", software.backward_issue, MOST_ISSUE),
     ):
         if value > most:
             _refuse(f"{key}.{name}", value, f"a fraction, 0 to {most:g}")

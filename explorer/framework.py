@@ -33,6 +33,9 @@ CHOICES: dict[str, tuple[str, ...]] = {
 MOST_BAND = 0.5
 """Largest `memory_band` that software may have: bytes that are half as many again, or half."""
 
+MOST_ISSUE = 2.0
+"""Largest `backward_issue` that software may have."""
+
 NO_COSTS = Software()
 """No known costs of software."""
 
@@ -127,6 +130,11 @@ class Framework:
                 raise InputError(
                     f"a cached share of {software.cached_fraction}", key=f"{pattern}.cached_fraction",
                     found=software.cached_fraction, allowed="a fraction, 0 to 1",
+                )  # fmt: skip
+            if not 0 < software.backward_issue <= MOST_ISSUE:
+                raise InputError(
+                    f"a share of {software.backward_issue}", key=f"{pattern}.backward_issue",
+                    found=software.backward_issue, allowed=f"above 0, {MOST_ISSUE:g} at most",
                 )  # fmt: skip
             if software.memory_band > MOST_BAND:
                 raise InputError(

@@ -128,6 +128,7 @@ def fingerprint(value: LayerGraph | Cluster | Workload | Strategy) -> str:
 
 _COSTS_AFTER = {
     "host_issue_s": ("launch_overhead_s",),
+    "backward_issue": ("launch_overhead_s", "host_issue_s"),
     "action_overhead_s": ("launch_overhead_s", "host_issue_s"),
     "cached_fraction": ("reserved_bytes",),
 }

@@ -221,7 +221,7 @@ def test_every_field_survives_a_file(tmp_path: Path) -> None:
         launch_overhead_s=1e-6, device_spread=0.01, lockstep_wait=0.2, reserved_bytes=3.0,
         memory_margin="surely", host_bandwidth_bytes_per_s=5.0,
         software=Software(framework="made", host_issue_s=2e-6, action_overhead_s=3e-6, cached_fraction=0.3,
-                              memory_band=0.1, cast_bytes=6.0,
+                              memory_band=0.1, cast_bytes=6.0, backward_issue=0.7,
                           sources=(source,)),
         compute_lanes=2, like=("m", "n"),
         price_per_hour=0.1, idle_watts=1.0, busy_watts=2.0, sources=(source,),

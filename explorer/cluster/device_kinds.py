@@ -51,6 +51,9 @@ class Software:
     """Name of the framework that states them; empty if unknown."""
     host_issue_s: float = 0.0
     """Seconds the host takes to issue one kernel: a block takes the longer of device and host."""
+    backward_issue: float = 0.75
+    """What an operation of the backward takes of the host, relative to `host_issue_s`: its launch is the
+    same, but autograd calls it without the user's Python and records nothing (docs/profiles.md)."""
     action_overhead_s: float = 0.0
     """Seconds of host work and waiting for each forward or backward call of a stage."""
     cached_fraction: float = 0.0

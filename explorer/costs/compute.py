@@ -14,10 +14,10 @@ time, the time of the smaller work is kept.
 
 The host issues kernels ahead of the device, so a block takes the longer of the two sums:
 
-    block = max(sum of device, kernels x host issue)
+    block = max(sum of device, kernels x host issue),
 
-and every layer of it is stretched by the same share. A source's measured seconds take precedence over
-physics. The arrays made here are read-only and shared.
+where a kernel of the backward takes the share `backward_issue` of a forward's, and every layer of it is
+stretched by the same share. A source's measured seconds take precedence over physics. The arrays made here are read-only and shared.
 """
 
 from __future__ import annotations
@@ -302,7 +302,8 @@ def _physics(
     seconds += kind.launch_overhead_s * table.kernels
     if kind.busy_slowdown:
         seconds *= 1.0 + kind.busy_slowdown
-    host = kind.software.host_issue_s * table.kernels
+    issue_s = kind.software.host_issue_s * np.array([1.0, *(kind.software.backward_issue,) * 2])
+    host = issue_s[:, None] * table.kernels
     idle = ~table.active | (samples * work <= 0)
     return (
         np.where(idle, 0.0, seconds * table.trips),

@@ -12,6 +12,7 @@ from functools import cache
 
 from explorer.base.errors import ExplorerError, InputError
 from explorer.cluster import Cluster
+from explorer.framework_files import load_framework
 from explorer.graph import LayerGraph
 from explorer.models import load_model
 from explorer.score.rows import ScoredCase
@@ -77,7 +78,8 @@ def gpt_case(model: Gpt, run: GptRun, cluster: Cluster) -> ScoredCase:
     """
     _check(model, run)
     degrees = run.degrees
-    graph = gpt_graph(model, degrees.tensor, degrees.microbatch_size)
+    loss = load_framework(run.framework).loss or "kernel"
+    graph = gpt_graph(model, degrees.tensor, degrees.microbatch_size, loss=loss)
     job = Job(
         global_batch=run.batch,
         sequence_length=model.sequence,
@@ -90,8 +92,8 @@ def gpt_case(model: Gpt, run: GptRun, cluster: Cluster) -> ScoredCase:
     return ScoredCase(graph, cluster, Workload(jobs=(job,)), degrees.build(graph, cluster, job, cuts=cuts))
 
 
-def gpt_graph(model: Gpt, tensor: int, micro: int) -> LayerGraph:
-    """Return the model with its vocabulary padded for `tensor` devices.
+def gpt_graph(model: Gpt, tensor: int, micro: int, *, loss: str = "kernel") -> LayerGraph:
+    """Return the model with its vocabulary padded for `tensor` devices, and a cross entropy (`LOSS`).
 
     Megatron's fused softmax runs if a device's heads x samples are a multiple of 4 (of its kernel's blocks);
     otherwise every step is a kernel (Megatron-LM, fused_softmax.py, `is_kernel_available`).
@@ -103,7 +105,7 @@ def gpt_graph(model: Gpt, tensor: int, micro: int) -> LayerGraph:
         "positions": str(model.sequence),
         "attention": model.attention, "softmax": "plain" if plain else "fused",
         "dropout": str(model.dropout).lower(), "accumulation": model.accumulation,
-        "tied": str(model.tied).lower(),
+        "tied": str(model.tied).lower(), "loss": loss,
     }  # fmt: skip
     return _graph(model.sequence, tuple(settings.items()))
 

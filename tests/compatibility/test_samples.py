@@ -15,6 +15,7 @@ import explorer
 from explorer.calibrate.files import read_evidence
 from explorer.calibrate.history import Entry, read
 from explorer.cli.predict import report_json
+from explorer.cluster import Cluster, Software
 from explorer.cluster_profiles import load_cluster
 from explorer.models import saved
 from explorer.plan import Resolved
@@ -83,7 +84,16 @@ def as_it_counted(resolved: Resolved) -> Resolved:
     strategy = without_checkpoints(resolved.plan.strategy)
     named = resolved.plan.cluster.reference == "dgx-a100"
     cluster = load_cluster(HERE / "clusters" / "a100.yaml") if named else resolved.cluster
-    return replace(resolved, plan=replace(resolved.plan, strategy=strategy), cluster=cluster)
+    plan = replace(resolved.plan, strategy=strategy)
+    return replace(resolved, plan=plan, cluster=issued_alike(cluster))
+
+
+def issued_alike(cluster: Cluster) -> Cluster:
+    """The cluster as version 0.1.0 priced hosts: an operation of a backward takes as long as a forward's."""
+    kinds = tuple(
+        replace(kind, software=replace(kind.software, backward_issue=1.0)) for kind in cluster.device_kinds
+    )
+    return replace(cluster, device_kinds=kinds)
 
 
 def without_checkpoints(strategy: Strategy) -> Strategy:
@@ -121,6 +131,22 @@ def test_work_beside_exchanges_is_slower_now(monkeypatch: pytest.MonkeyPatch) ->
     assert 1 < now.step_time_s / before.step_time_s < 1.01
 
 
+def test_backwards_are_issued_faster_now() -> None:
+    resolved = as_it_counted(explorer.load_plan(HERE / "plans" / "every-field.yaml"))
+    slow = [replace(k.software, host_issue_s=1.0, backward_issue=1.0) for k in resolved.cluster.device_kinds]
+    before, now = (
+        predict(replace(resolved, cluster=replace(resolved.cluster, device_kinds=kinds)))
+        for kinds in (
+            tuple(replace(k, software=s) for k, s in zip(resolved.cluster.device_kinds, slow, strict=True)),
+            tuple(
+                replace(k, software=replace(s, backward_issue=Software().backward_issue))
+                for k, s in zip(resolved.cluster.device_kinds, slow, strict=True)
+            ),
+        )
+    )
+    assert 0.75 < now.step_time_s / before.step_time_s < 1
+
+
 def test_checkpoints_count_now() -> None:
     resolved = explorer.load_plan(HERE / "plans" / "every-field.yaml")
     assert resolved.plan.strategy.job.checkpoint_period_s == 600.0
@@ -148,7 +174,7 @@ def test_a_session_comes_back_whole(path: Path, monkeypatch: pytest.MonkeyPatch)
     session = read_session(path)
     restored = restore(session, known=None)
     assert restored.remarks == ("cluster dgx-a100 has changed since, so its numbers are new",)
-    cluster = load_cluster(HERE / "clusters" / "a100.yaml")
+    cluster = issued_alike(load_cluster(HERE / "clusters" / "a100.yaml"))
     assert (len(restored.points), restored.at) == (9, 6)
     for state, point in zip(session.states, restored.points, strict=True):
         given, strategy = point.inputs, without_checkpoints(point.strategy)

@@ -30,9 +30,19 @@ def test_a_slow_host_sets_the_time_of_a_block() -> None:
     kernels = np.array([KERNELS.get(GRAPH.layers[i].kind, (1, 1, 1)) for i in BLOCK]).T
     active = costs(0.0)[0] > 0
     assert seconds[0].sum() == pytest.approx(issue * (kernels * active)[0].sum(), rel=1e-12)
-    assert seconds[1:].sum() == pytest.approx(issue * (kernels * active)[1:].sum(), rel=1e-12)
+    backward = issue * Software().backward_issue
+    assert seconds[1:].sum() == pytest.approx(backward * (kernels * active)[1:].sum(), rel=1e-12)
     device = costs(0.0)[0]
     assert np.allclose(seconds - slack, device, rtol=1e-12)
+
+
+def test_the_backward_is_issued_faster_as_software_says() -> None:
+    issued = [replace(KIND, software=Software(host_issue_s=1e-3, backward_issue=by)) for by in (0.5, 1.0)]
+    half, whole = (
+        layer_costs(GRAPH, kind, samples=1, precision="bf16").seconds[:, BLOCK].sum(axis=1) for kind in issued
+    )
+    assert half[0] == whole[0]
+    assert half[1:].sum() == pytest.approx(0.5 * whole[1:].sum(), rel=1e-12)
 
 
 def test_a_fast_host_changes_nothing() -> None:
