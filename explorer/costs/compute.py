@@ -17,7 +17,8 @@ The host issues kernels ahead of the device, so a block takes the longer of the 
     block = max(sum of device, kernels x host issue),
 
 where a kernel of the backward takes the share `backward_issue` of a forward's, and every layer of it is
-stretched by the same share. A source's measured seconds take precedence over physics. The arrays made here are read-only and shared.
+stretched by the same share. A source's measured seconds take precedence over physics. The arrays made here
+are read-only and shared.
 """
 
 from __future__ import annotations

@@ -38,6 +38,8 @@ WIDTHS = {
 five machines. Costs of software (calling a stage, waiting for others) are known least."""
 CURVE_WIDTH = 0.15
 """80 % half-width of a whole efficiency curve."""
+RESTARTS = 2
+"""Most times that a fit looks away from where a descent ended, and starts again if rows like it better."""
 SCATTER = 0.04
 """Standard deviation of rows around a perfect simulator, in logarithms."""
 
@@ -106,21 +108,26 @@ def fit(knobs: Sequence[Knob], errors: Errors, *, scatter: float | Array = SCATT
         step=_STEP,
         two_sided=False,
     )
-    best = descend(problem, _first_guess(problem), rounds=rounds, tolerance=_STILL)
+    best = descend(problem, _look_around(problem, start), rounds=rounds, tolerance=_STILL)
+    for _ in range(RESTARTS):
+        elsewhere = _look_around(problem, best.at)
+        if np.array_equal(elsewhere, best.at):
+            break
+        best = descend(problem, elsewhere, rounds=rounds, tolerance=_STILL)
     return Fit(values(best.at), before, -best.left)
 
 
-def _first_guess(problem: EstimationProblem) -> Array:
-    """Return where a descent starts: the priors, or a standard deviation off where rows like that better.
+def _look_around(problem: EstimationProblem, middle: Array) -> Array:
+    """Return where a descent starts: a point, or one a standard deviation off where rows like that better.
 
-    A cost that other work hides shows no slope at its prior: each knob is therefore tried alone on both
-    sides, and then all that helped together.
+    A cost that other work hides shows no slope where it is hidden, and of two costs that bind in turn a
+    descent follows one: each knob is therefore tried alone on both sides, and then all that helped together.
     """
     count = len(problem.prior)
     steps = [np.zeros(count), *np.diag(problem.prior), *-np.diag(problem.prior)]
-    tried = [np.minimum(step, problem.most) for step in steps]
+    tried = [np.minimum(middle + step, problem.most) for step in steps]
     costs = [float((parts**2).sum()) for parts in problem.parts(tried)]
-    together = np.zeros(count)
+    together = middle.copy()
     for j in range(count):
         side = min((0, 1 + j, 1 + count + j), key=lambda i: costs[i])
         together[j] = tried[side][j]
