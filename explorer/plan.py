@@ -27,6 +27,7 @@ from explorer.base.plain_data import (
 )
 from explorer.base.trust import Trust
 from explorer.cluster import Cluster
+from explorer.cluster.memory_room import margin_settings, under_settings
 from explorer.framework import USUAL, Framework
 from explorer.framework_files import load_framework
 from explorer.graph import LayerGraph
@@ -50,7 +51,7 @@ class Reference:
     sequence_length: int = 0
     """Tokens of one sample that a model is built for; 0 for its default."""
     settings: tuple[tuple[str, str], ...] = ()
-    """Further settings of a model (`samples_per_microbatch`)."""
+    """Further settings of a model (`samples_per_microbatch`), or of a cluster (`memory_margin`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +158,11 @@ def _plain_cluster(cluster: Cluster) -> dict[str, Any]:
     return plain
 
 
+def reference_to(name: str, cluster: Cluster) -> Reference:
+    """Return the reference to a cluster as it is: its fingerprint, and its margin of memory."""
+    return Reference(reference=name, fingerprint=fingerprint(cluster), settings=margin_settings(cluster))
+
+
 def make_plan(
     model: str | Reference,
     graph: LayerGraph,
@@ -170,7 +176,7 @@ def make_plan(
     reference = model if isinstance(model, Reference) else Reference(reference=model)
     return Plan(
         models=(("model", replace(reference, fingerprint=fingerprint(graph))),),
-        cluster=Reference(reference=cluster_reference, fingerprint=fingerprint(cluster)),
+        cluster=reference_to(cluster_reference, cluster),
         workload=workload,
         strategy=strategy,
         provenance=provenance,
@@ -257,6 +263,10 @@ def resolve(
         if item.fingerprint and item.fingerprint != fingerprint(graph):
             mismatches.append(f"model {item.reference} has changed since the plan was made")
     cluster = load_cluster(located(plan.cluster.reference, folder))
+    try:
+        cluster = under_settings(cluster, plan.cluster.settings)
+    except InputError as error:
+        raise error.within(file=file) from None
     if plan.cluster.fingerprint and plan.cluster.fingerprint != fingerprint(cluster):
         mismatches.append(f"cluster {plan.cluster.reference} has changed since the plan was made")
     jobs = []

@@ -20,12 +20,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from fit_training import Say, training
 
-from explorer.base.errors import InputError
 from explorer.cluster_profiles import cluster_names, load_cluster
 from explorer.score.between import (
     HARDWARE_FACTORS,
@@ -35,11 +35,7 @@ from explorer.score.between import (
     left_out_rows,
 )
 from explorer.score.between_file import errors_text
-from explorer.score.fit_rows import groups, refit, rows_of_sets
 from explorer.score.heldout import held_out
-from explorer.score.knob_fit import rounded
-from explorer.score.knobs import Knob, knobs_of
-from explorer.score.profile_numbers import Place, places_of, with_numbers
 from explorer.score.reading import reference_folder, use_reference
 from explorer.score.rows import SETS, published
 from explorer.score.running import PredictedRow, paths_of, score
@@ -48,17 +44,8 @@ from explorer.score.tables import markdown
 ROOT = Path(__file__).parents[1]
 LOG = ROOT / "docs" / "fit.md"
 ERRORS = ROOT / "sample_profiles" / "errors" / "between_sources.yaml"
-ROUNDS = 8
-"""Most steps of a fit."""
-MOST_ROWS = 40
-"""Most rows of a set that take part."""
 KERNELS = {"fit_products": ["--write"], "fit_collectives": []}
 """Scripts beside this one that fit kernels, with what makes them write profiles."""
-
-MEMORY_KNOBS = ("reserved_bytes", "cached_fraction")
-"""Numbers of which seconds say nothing."""
-
-Say = Callable[[str], None]
 
 
 def kernels(say: Say, _processes: int, *, dry: bool) -> None:
@@ -68,57 +55,6 @@ def kernels(say: Say, _processes: int, *, dry: bool) -> None:
         command = [sys.executable, str(ROOT / "scripts" / f"{name}.py"), *([] if dry else write)]
         done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
         say(f"`{name}`, {time.perf_counter() - start:.0f} s:\n\n```\n{done.stdout.strip()}\n```\n")
-
-
-def training(say: Say, processes: int, *, dry: bool) -> None:
-    """Fit the knobs of training steps, group by group, and write them."""
-    places = paths_of(published(), {})
-    read = {name: SETS.get(name).read(places[name]).rows for name in published()}
-    rows = rows_of_sets(lambda name: read[name], places, most=MOST_ROWS)
-    used = {row.source for row in rows}
-    clusters = {id(row.case.cluster): row.case.cluster for found in read.values() for row in found}
-    known = {knob.key: knob for cluster in clusters.values() for knob in knobs_of(cluster)}
-    stated: dict[str, tuple[Place, ...]] = {}
-    for key, knob in known.items():
-        if used & set(knob.fitted_on.split()) and knob.name not in MEMORY_KNOBS:
-            try:
-                stated[key] = places_of(key, _kinds())
-            except InputError:
-                say(f"- `{key}` stays as it is: many numbers at once, or stated by a kind that it extends")
-    changes: dict[Place, tuple[str, float, str]] = {}
-    every = [place for places in stated.values() for place in places]
-    for key in [key for key, places in stated.items() if any(every.count(place) > 1 for place in places)]:
-        say(f"- `{key}` stays as it is: its number is stated for several device kinds")
-        del stated[key]
-    say("\n| number | prior | before | fitted | sources (rows) |\n|---|---:|---:|---:|---|")
-    for group, own in groups([known[key] for key in sorted(stated)], rows):
-        found = refit(group, own, fixed={}, processes=processes, rounds=ROUNDS)
-        if found is None:
-            continue
-        values = rounded(found.values)
-        sources = sorted({row.source for row in own})
-        counts = ", ".join(f"{s} {sum(row.source == s for row in own)}" for s in sources)
-        for knob in group:
-            if knob.key in values:
-                new = (knob.name, values[knob.key], " ".join(sources))
-                changes |= dict.fromkeys(stated[knob.key], new)
-                say(_line(knob, values[knob.key], counts))
-        say(f"| *mean error of the rows* | {_mean(found.before)} | | {_mean(found.after)} | |")
-    for path, text in with_numbers(changes).items():
-        if not dry:
-            path.write_text(text, encoding="utf-8")
-
-
-def _line(knob: Knob, value: float, counts: str) -> str:
-    return f"| `{knob.key}` | {knob.prior:.3g} | {knob.value:.3g} | {value:.3g} | {counts} |"
-
-
-def _mean(errors: Sequence[float] | np.ndarray) -> str:
-    return f"{100 * np.abs(np.expm1(errors)).mean():.2f} %"
-
-
-def _kinds() -> dict[str, set[str]]:
-    return {name: {kind.name for kind in load_cluster(name).device_kinds} for name in cluster_names()}
 
 
 def errors(say: Say, processes: int, *, dry: bool, each: Path | None = None) -> None:

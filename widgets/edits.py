@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from explorer.base.errors import ExplorerError, InputError
+from explorer.cluster.device_kinds import LIKELY, SURELY
+from explorer.cluster.memory_room import MARGIN, margin_settings, under_settings
 from explorer.cluster_profiles import load_cluster
 from explorer.framework_files import load_framework
 from explorer.models import load_model
@@ -155,7 +157,8 @@ def _new_inputs(point: Point, key: str, value: Any) -> Point:
         brought = own.cluster_name == own.model.reference  # devices that came with a file go with it
         inputs = load_inputs(str(value), None if brought else own.cluster_name, prefer_own=True)
     else:  # the model is loaded already, with its own settings: its file may be gone
-        inputs = replace(own, cluster_name=str(value), cluster=shared(load_cluster(str(value))))
+        devices = under_settings(load_cluster(str(value)), margin_settings(own.cluster))
+        inputs = replace(own, cluster_name=str(value), cluster=shared(devices))
     return make_point(inputs, start_strategy(inputs), note=f"{key} {value}", maker="start")
 
 
@@ -173,6 +176,12 @@ def _framework(point: Point, _key: str, value: Any) -> Point:
     return make_point(inputs, point.strategy, point.groups, note=f"framework {name or 'as usual'}")
 
 
+def _memory_margin(point: Point, key: str, value: Any) -> Point:
+    """Take plans that may fit, or only those that fit for sure; the placement stays, its verdict may not."""
+    inputs = replace(point.inputs, cluster=shared(under_settings(point.inputs.cluster, ((key, str(value)),))))
+    return make_point(inputs, point.strategy, point.groups, note=f"memory that {MARGIN_WORDS[str(value)]}")
+
+
 def _read_again(own: Inputs, workload: Workload) -> Inputs:
     """Return the inputs with the model as a workload has it; its own settings and devices stay."""
     job = workload.job
@@ -185,6 +194,9 @@ def _read_again(own: Inputs, workload: Workload) -> Inputs:
     model = replace(own.model, sequence_length=length)
     return replace(own, model=model, graph=shared(graph), workload=workload)
 
+
+MARGIN_WORDS = {LIKELY: "may fit", SURELY: "fits for sure"}
+"""What is asked of the memory of plans."""
 
 WORDS = {
     "global_batch": "batch", "microbatch_size": "microbatch", "recompute": "recomputation", "zero": "ZeRO",
@@ -262,6 +274,7 @@ _FIELDS: dict[str, Callable[[Point, str, Any], Point]] = {
     "recompute": _every_stage,
     "zero": _every_stage,
     "framework": _framework,
+    MARGIN: _memory_margin,
     "schedule": _schedule,
     "stages": _regular,
     "replicas": _regular,

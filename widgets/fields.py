@@ -7,6 +7,8 @@ from functools import partial
 from typing import Any
 
 from explorer.base.units import DTYPE_BYTES
+from explorer.cluster.device_kinds import LIKELY, SURELY
+from explorer.cluster.memory_room import MARGIN, margin_settings
 from explorer.cluster_profiles import cluster_names
 from explorer.framework_files import framework_names
 from explorer.models import SOURCES
@@ -14,7 +16,7 @@ from explorer.schedules.placements import ANY
 from explorer.strategies.degrees import RECOMPUTE, ZERO_LEVELS, Degrees
 from explorer.strategies.model_axes import splittable
 
-from .edits import degrees_of
+from .edits import MARGIN_WORDS, degrees_of
 from .schedule_choice import Choice, choices_at_hand, schedule_options
 from .session import Point
 from .update_choice import update_fields
@@ -182,6 +184,13 @@ def _choices(point: Point, degrees: Degrees) -> Iterator[dict[str, Any]]:
         "key": "framework", "label": "Framework", "kind": "select", "value": job.framework,
         "options": software, "width_px": 116,
         "title": "Software that runs it: overheads, fused kernels, how gradients are reduced",
+    }  # fmt: skip
+    sure = bool(margin_settings(point.inputs.cluster))
+    yield {
+        "key": MARGIN, "label": "Memory", "kind": "select", "value": SURELY if sure else LIKELY,
+        "options": [{"value": value, "label": label} for value, label in MARGIN_WORDS.items()],
+        "title": "Plans whose predicted memory may fit, by its band, are taken; or only those that fit at its"
+                 " upper end (--memory-margin)",
     }  # fmt: skip
 
 

@@ -100,6 +100,29 @@ def with_margin(cluster: Cluster, margin: str) -> Cluster:
     return cluster.memo(("margin", margin), lambda: _with_margin(cluster, margin))
 
 
+MARGIN = "memory_margin"
+"""Setting of a reference to a cluster: its devices' margin, where it is not the profile's own."""
+
+
+def margin_settings(cluster: Cluster) -> tuple[tuple[str, str], ...]:
+    """Return the settings with which a reference to a cluster keeps that only what fits for sure is taken."""
+    sure = all(kind.memory_margin == SURELY for kind in cluster.device_kinds)
+    return ((MARGIN, SURELY),) if sure else ()
+
+
+def under_settings(cluster: Cluster, settings: tuple[tuple[str, str], ...]) -> Cluster:
+    """Return a cluster as the settings of its reference have it.
+
+    Raises:
+        InputError: a setting other than `MARGIN`, or an unknown margin.
+    """
+    for name, value in settings:
+        if name != MARGIN:
+            raise InputError(f"unknown setting {name!r} of a cluster", key=name, found=value, allowed=MARGIN)
+        cluster = with_margin(cluster, value)
+    return cluster
+
+
 def _with_margin(cluster: Cluster, margin: str) -> Cluster:
     kinds = tuple(replace(kind, memory_margin=margin) for kind in cluster.device_kinds)
     return replace(cluster, device_kinds=kinds)

@@ -262,6 +262,24 @@ def test_a_file_decides_no_code(tmp_path: Path) -> None:
         restore(read_session(tmp_path / "s.json"), known=START.inputs)
 
 
+def test_a_session_keeps_what_is_asked_of_memory(tmp_path: Path) -> None:
+    sure = set_field(START, "memory_margin", "surely")
+    found = history([START, sure, set_field(sure, "cluster", "hgx-h100")])
+    write_session(Recorder().document(found, Look(), version="0"), tmp_path / "s.json")
+    again = restore(read_session(tmp_path / "s.json"))
+    assert again.remarks == ()
+    margins = [{kind.memory_margin for kind in p.inputs.cluster.device_kinds} for p in again.points]
+    assert margins == [{"likely"}, {"surely"}, {"surely"}]
+
+
+def test_a_setting_that_no_cluster_has_is_refused(tmp_path: Path) -> None:
+    document = Recorder().document(history([START]), Look(), version="0")
+    document["inputs"][0]["cluster"]["settings"] = [["colour", "red"]]
+    (tmp_path / "s.json").write_text(json.dumps(document))
+    with pytest.raises(InputError, match="unknown setting 'colour'"):
+        restore(read_session(tmp_path / "s.json"))
+
+
 def test_states_of_a_lost_model_are_left_out_and_said(tmp_path: Path) -> None:
     gone = tmp_path / "devices.yaml"
     save_cluster(START.inputs.cluster, gone)

@@ -195,6 +195,17 @@ def test_a_framework_is_chosen(benches: dict[str, Explorer]) -> None:
     bench.go(before)
 
 
+def test_memory_may_be_asked_to_fit_for_sure(benches: dict[str, Explorer]) -> None:
+    bench = benches["even"]
+    before, step = bench.history.at, bench.report.step_time_s
+    assert field(bench, "memory_margin")["value"] == "likely"
+    bench.controls.send_intent("set", key="memory_margin", value="surely")
+    assert field(bench, "memory_margin")["value"] == "surely"
+    assert bench.report.step_time_s == step
+    bench.go(before)
+    assert field(bench, "memory_margin")["value"] == "likely"
+
+
 def test_a_gesture_is_answered_with_the_choices_at_hand_and_the_bar_follows(
     benches: dict[str, Explorer],
 ) -> None:

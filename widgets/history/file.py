@@ -20,7 +20,7 @@ from explorer.base.formats import json_text, yaml_text
 from explorer.base.former_files import todays_job
 from explorer.base.plain_data import SUFFIXES, read_document, to_fields, to_plain, validate
 from explorer.graph import LayerGraph
-from explorer.plan import Reference, fingerprint, layer_ranges
+from explorer.plan import Reference, fingerprint, layer_ranges, reference_to
 from explorer.strategies.moves import DeviceGroup, groups_of
 from explorer.strategy import Boundary, JobStrategy, Mesh, Stage, Strategy, Sync, UpdateChoice
 from explorer.workload import Workload
@@ -273,7 +273,7 @@ def _saved_inputs(inputs: Inputs) -> dict[str, Any]:
         sequence_length=inputs.model.sequence_length,
         settings=inputs.model.settings,
     )
-    cluster = Reference(reference=inputs.cluster_name, fingerprint=fingerprint(inputs.cluster))
+    cluster = reference_to(inputs.cluster_name, inputs.cluster)
     plain: dict[str, Any] = to_plain(SavedInputs(model=model, cluster=cluster, workload=inputs.workload))
     return plain
 

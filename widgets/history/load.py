@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from explorer.base.errors import ExplorerError, InputError
+from explorer.cluster.memory_room import under_settings
 from explorer.cluster_profiles import load_cluster
 from explorer.framework_files import load_framework
 from explorer.models import load_model_and_cluster
@@ -160,6 +161,7 @@ class _Reader:
             cluster = known.cluster
         else:
             cluster = own if own is not None and place == name else load_cluster(place)
+        cluster = under_settings(cluster, row.cluster.settings)
         for what, reference, value in (("model", row.model, graph), ("cluster", row.cluster, cluster)):
             if reference.fingerprint and reference.fingerprint != fingerprint(value):
                 self._remark(f"{what} {reference.reference} has changed since, so its numbers are new")
