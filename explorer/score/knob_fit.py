@@ -40,6 +40,8 @@ CURVE_WIDTH = 0.15
 """80 % half-width of a whole efficiency curve."""
 RESTARTS = 2
 """Most times that a fit looks away from where a descent ended, and starts again if rows like it better."""
+AWAY = (1.0, -1.0, 2.0, -2.0)
+"""Standard deviations by which each number is tried elsewhere."""
 SCATTER = 0.04
 """Standard deviation of rows around a perfect simulator, in logarithms."""
 
@@ -118,18 +120,18 @@ def fit(knobs: Sequence[Knob], errors: Errors, *, scatter: float | Array = SCATT
 
 
 def _look_around(problem: EstimationProblem, middle: Array) -> Array:
-    """Return where a descent starts: a point, or one a standard deviation off where rows like that better.
+    """Return where a descent starts: a point, or one some standard deviations off (`AWAY`) that is better.
 
     A cost that other work hides shows no slope where it is hidden, and of two costs that bind in turn a
     descent follows one: each knob is therefore tried alone on both sides, and then all that helped together.
     """
     count = len(problem.prior)
-    steps = [np.zeros(count), *np.diag(problem.prior), *-np.diag(problem.prior)]
+    steps = [np.zeros(count), *(row for by in AWAY for row in by * np.diag(problem.prior))]
     tried = [np.minimum(middle + step, problem.most) for step in steps]
     costs = [float((parts**2).sum()) for parts in problem.parts(tried)]
     together = middle.copy()
     for j in range(count):
-        side = min((0, 1 + j, 1 + count + j), key=lambda i: costs[i])
+        side = min((0, *range(1 + j, len(steps), count)), key=lambda i: costs[i])
         together[j] = tried[side][j]
     tried.append(together)
     costs.append(float((problem.parts([together])[0] ** 2).sum()))
