@@ -24,6 +24,8 @@ from explorer.base.errors import InputError
 from explorer.base.plain_data import read_document, to_fields, to_plain, validate, write_document
 from explorer.base.sample_files import extended_file, merged_sources, named_file, sample_names
 from explorer.cluster import Cluster, Curve, DeviceKind, Level, Software
+from explorer.cluster.links import PROTOCOL_OPERATIONS
+from explorer.cluster.product_times import faster_than_peak
 from explorer.framework import MOST_BAND, MOST_ISSUE
 from explorer.framework_files import framework_names, load_framework
 
@@ -157,7 +159,10 @@ def _inherited(kind: Mapping[str, Any], known: Mapping[Any, Any], key: str) -> d
             found=parent,
             allowed=f"a kind above it or of a profile extended: {', '.join(map(str, known)) or 'none'}",
         )
-    base = _one_way(known[parent], own)
+    base = _one_way({key: value for key, value in known[parent].items() if key not in _OWN}, own)
+    told = base.get("sources", [])
+    if isinstance(told, list):
+        base = {**base, "sources": [item for item in told if not _is_of(item, _OWN)]}
     result = _over(base, own)
     result["like"] = [parent, *_parents(base)]
     result["sources"] = merged_sources(base.get("sources", []), own.get("sources", []))
@@ -189,6 +194,8 @@ def _is_of(source: Any, keys: tuple[str, ...]) -> bool:
     return isinstance(source, Mapping) and source.get("key") in keys
 
 
+_OWN = ("measured_products",)
+"""What was measured on one kind and holds for no other."""
 _KERNELS = ("product_kernels", "settled_fraction")
 _TILES = ("tiles", "tiles.small", "tile_depth", "efficiency.sustained")
 """What products reach, said in one way and in the other, and the keys of its sources."""
@@ -319,6 +326,13 @@ def _check_kind(kind: DeviceKind, key: str) -> None:
             _refuse(f"{key}.{name}", getattr(kind, name), "0 to 1: 0.05 is 5 %")
     _check_models(kind, key)
     _check_products(kind, key)
+    for precision, times in kind.measured_products:
+        found = faster_than_peak(times, kind.peak(precision))
+        if found is not None:
+            _refuse(
+                f"{key}.measured_products.{precision}", found,
+                f"seconds of 2 m n k FLOPs at the peak of {kind.peak(precision):.4g} FLOP/s or more",
+            )  # fmt: skip
 
 
 def _check_products(kind: DeviceKind, key: str) -> None:
@@ -389,6 +403,11 @@ def _check_level(level: Level, key: str) -> None:
             _refuse(f"{key}.operation_efficiency.{name}", name, ", ".join(OPERATIONS))
         if not 0 < fraction <= 1:
             _refuse(f"{key}.operation_efficiency.{name}", fraction, "a fraction in (0, 1]")
+    usual = [item for item in level.protocols if not item.in_switch]  # a switch adds up below itself alone
+    for name in PROTOCOL_OPERATIONS if level.protocols else ():
+        if not any(item.does(name) for item in usual):
+            names = ", ".join(item.name for item in level.protocols)
+            _refuse(f"{key}.protocols", names, f"a protocol outside of the switch that does {name}")
 
 
 def _check_links(cluster: Cluster) -> None:

@@ -1,21 +1,21 @@
 """Fit the levels of bundled profiles to measured collectives (NVIDIA aiconfigurator), and judge the fit.
 
-    python scripts/fit_collectives.py                 # numbers as profiles have them, and what they miss
-    python scripts/fit_collectives.py --rows mine.csv
-
-Errors are judged on what was left out: every other size (then the others), each number of devices, and each
-kind of device. A kind left out has the links of its own data sheet, and of every other number the geometric
-mean of the other kinds on links of its kind: this is how a machine is described that nobody has measured.
+A part of `scripts/fit_costs.py kernels`. Errors are judged on what was left out: every other size (then the
+others), each number of devices, and each kind of device. A kind left out has the links of its own data sheet,
+and of every other number the geometric mean of the other kinds on links of its kind: this is how a machine is
+described that nobody has measured.
 """
 
 from __future__ import annotations
 
-import argparse
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, geometric_mean, median
+from typing import NamedTuple
+
+from fit_blocks import Block, Fitted, markdown
 
 from explorer.calibrate.collective_fit import (
     CollectiveTime,
@@ -25,10 +25,9 @@ from explorer.calibrate.collective_fit import (
 )
 from explorer.cluster import Cluster, Level, Protocol
 from explorer.cluster_profiles import load_cluster
-from explorer.score.kernel_sets.collectives import times_of
-from explorer.score.reading import reference_folder
+from explorer.score.kernel_sets.collectives import COUNTED_BYTES, times_of
 
-PATH = "measured/kernels/collectives.csv"
+SET = "collectives"
 KINDS = {
     "a100-sxm-80gb": ("dgx-a100", (0,), False),
     "h100-sxm-80gb": ("hgx-h100", (0,), True),
@@ -36,19 +35,56 @@ KINDS = {
     "l40s-pcie-48gb": ("l40s-pcie-8", (0, 1, 2), False),
 }
 """By device kind: the profile, its levels that are fitted, and whether its switches add up."""
+GROUPS = (2, 4, 8)
+"""Numbers of devices, each of which is left out where a single level is fitted."""
 DIGITS = 3
-LARGE = 2**20
+
+Rows = Sequence[CollectiveTime]
+
+
+class Task(NamedTuple):
+    """One fit of a kind to some of its rows."""
+
+    kind: str
+    left_out: str
+    rows: tuple[CollectiveTime, ...]
+
+
+def made(paths: Mapping[str, Path], executor: Executor) -> Fitted:
+    """Fit, and return errors and numbers."""
+    measured = {name: rows for name, rows in times_of(paths[SET], tuple(KINDS)).items() if rows}
+    tasks = [task for name, rows in measured.items() for task in tasks_of(name, rows)]
+    clusters = list(executor.map(fitted, tasks))
+    found = {(task.kind, task.left_out): item for task, item in zip(tasks, clusters, strict=True)}
+    blocks = [
+        block
+        for name in measured
+        for k in KINDS[name][1]
+        for block in level_blocks(KINDS[name][0], found[name, ""].levels[k])
+    ]
+    return Fitted("collectives", table_of(measured, found), tuple(blocks))
+
+
+def tasks_of(name: str, rows: Rows) -> list[Task]:
+    """Return the fits of a kind: to all rows, to every other size, and without each number of devices."""
+    sizes = sorted({row.bytes_count for row in rows})
+    parts = {"": list(rows)}
+    for half in (0, 1):
+        parts[f"half {half}"] = [row for row in rows if sizes.index(row.bytes_count) % 2 != half]
+    if len(KINDS[name][1]) == 1:  # of several levels each number of devices is another one
+        parts |= {f"{n} devices": [row for row in rows if row.devices != n] for n in GROUPS}
+    return [Task(name, left, tuple(part)) for left, part in parts.items()]
+
+
+def fitted(task: Task) -> Cluster:
+    """Run one fit."""
+    return fit_collectives(prior_of(task.kind), task.rows).cluster
 
 
 def prior_of(name: str) -> Cluster:
     """Return the profile that a fit of a kind begins with: what documents say."""
     profile, depths, in_switch = KINDS[name]
     return with_documented_protocols(load_cluster(profile), depths, in_switch=in_switch)
-
-
-def fitted(rows: dict[str, list[CollectiveTime]]) -> dict[str, Cluster]:
-    """Return the fitted profile of every kind."""
-    return {name: fit_collectives(prior_of(name), rows[name]).cluster for name in KINDS}
 
 
 def described(name: str, others: Sequence[Cluster]) -> Cluster:
@@ -91,49 +127,51 @@ def _mean_protocol(protocol: Protocol, others: Sequence[Protocol]) -> Protocol:
     return replace(protocol, **seconds, **tables)  # type: ignore[arg-type]
 
 
-def said(rows: Sequence[CollectiveTime], errors: Sequence[float]) -> str:
-    """Say the median and mean error of large and of small messages, in per cent."""
-    found = []
-    for what, large in (("1 MiB and more", True), ("smaller", False)):
-        sizes = [
-            100 * abs(e) for row, e in zip(rows, errors, strict=True) if (row.bytes_count >= LARGE) is large
-        ]
-        if sizes:
-            found.append(f"{what} median {median(sizes):4.1f} mean {fmean(sizes):4.1f} ({len(sizes)})")
-    return "; ".join(found)
-
-
-def judged(rows: dict[str, list[CollectiveTime]]) -> None:
-    """Print the errors on what fits had not seen."""
-    best = fitted(rows)
-    for name, all_rows in rows.items():
-        errors: dict[int, float] = {}
-        sizes = sorted({row.bytes_count for row in all_rows})
-        for half in (0, 1):
-            seen = [row for row in all_rows if sizes.index(row.bytes_count) % 2 == half]
-            fit = fit_collectives(prior_of(name), seen)
-            found = collective_errors(fit.cluster, all_rows)
-            errors |= {
-                i: found[i] for i, row in enumerate(all_rows) if sizes.index(row.bytes_count) % 2 != half
-            }
-        print(f"{name}: all rows      {said(all_rows, collective_errors(best[name], all_rows))}")
-        print(f"{name}: other sizes   {said(all_rows, [errors[i] for i in range(len(all_rows))])}")
-        for n in sorted({row.devices for row in all_rows}):
-            fit = fit_collectives(prior_of(name), [row for row in all_rows if row.devices != n])
-            out = [row for row in all_rows if row.devices == n]
-            print(f"{name}: not {n} devices {said(out, collective_errors(fit.cluster, out))}")
-        others = [cluster for other, cluster in best.items() if other != name]
-        found = collective_errors(described(name, others), all_rows)
-        print(f"{name}: data sheet    {said(all_rows, found)}")
-
-
-def level_lines(level: Level) -> str:
-    """Return the fitted numbers of a level, as YAML of a profile."""
-    short = {op: _short(share) for op, share in level.operation_efficiency}
-    lines = [
-        f"operation_efficiency: {{{', '.join(f'{op}: {x:g}' for op, x in short.items())}}}",
-        "protocols:",
+def table_of(measured: Mapping[str, Rows], found: Mapping[tuple[str, str], Cluster]) -> str:
+    """Return median and mean errors of what fits had not seen."""
+    head = ["device", "collectives", "all fitted", "every other size left out"]
+    head += [f"{n} devices left out" for n in GROUPS] + [
+        "this kind left out",
+        "smaller than 1 MiB, sizes left out",
     ]
+    lines = []
+    for name, rows in measured.items():
+        own = collective_errors(found[name, ""], rows)
+        halved = _halved(rows, found[name, "half 0"], found[name, "half 1"])
+        cells = [name, f"{len(rows):,}", said(rows, own), said(rows, halved)]
+        for n in GROUPS:
+            out = [row for row in rows if row.devices == n]
+            fit = found.get((name, f"{n} devices"))
+            cells.append(said(out, collective_errors(fit, out)) if fit else "")
+        others = [found[other, ""] for other in measured if other != name]
+        alike = sum(KINDS[other][0] != KINDS[name][0] and len(KINDS[other][1]) == 1 for other in measured)
+        single = len(KINDS[name][1]) == 1 and alike
+        cells.append(said(rows, collective_errors(described(name, others), rows)) if single else "")
+        lines.append([*cells, said(rows, halved, large=False)])
+    return markdown(head, lines)
+
+
+def _halved(rows: Rows, even: Cluster, odd: Cluster) -> list[float]:
+    """Return the errors of each row by the fit that had not seen its size."""
+    sizes = sorted({row.bytes_count for row in rows})
+    pairs = zip(rows, collective_errors(even, rows), collective_errors(odd, rows), strict=True)
+    return [both[sizes.index(row.bytes_count) % 2] for row, *both in pairs]
+
+
+def said(rows: Rows, errors: Sequence[float], *, large: bool = True) -> str:
+    """Say the median and mean error of large or of small messages."""
+    sizes = [
+        100 * abs(e)
+        for row, e in zip(rows, errors, strict=True)
+        if (row.bytes_count >= COUNTED_BYTES) is large
+    ]
+    return f"{median(sizes):.1f} %, {fmean(sizes):.1f} %" if sizes else ""
+
+
+def level_blocks(profile: str, level: Level) -> list[Block]:
+    """Return the fitted numbers of a level as a profile says them."""
+    efficiency = f"    operation_efficiency: {{{_pairs(level.operation_efficiency)}}}\n"
+    lines = ["    protocols:"]
     for item in level.protocols:
         seconds = [(field, getattr(item, field)) for field in ("overhead_s", "step_s", "slice_s")]
         tables = [(field, getattr(item, field)) for field in ("shares", "own_copy")]
@@ -142,8 +180,8 @@ def level_lines(level: Level) -> str:
             *(f"{field}: {_short(value * 1e6):g} us" for field, value in seconds if value),
             *(f"{field}: {{{_pairs(table)}}}" for field, table in tables if table),
         ]
-        lines.append(f"  - {{{', '.join([*fields, *(['in_switch: true'] if item.in_switch else [])])}}}")
-    return "\n".join(f"    {line}" for line in lines)
+        lines.append(f"      - {{{', '.join([*fields, *(['in_switch: true'] if item.in_switch else [])])}}}")
+    return [Block(profile, level.name, text) for text in (efficiency, "\n".join(lines) + "\n")]
 
 
 def _pairs(table: Sequence[tuple[str, float]]) -> str:
@@ -152,21 +190,3 @@ def _pairs(table: Sequence[tuple[str, float]]) -> str:
 
 def _short(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
-
-
-def main() -> None:
-    """Fit, judge and print."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--rows", type=Path, help="other rows in the same format")
-    path = parser.parse_args().rows or reference_folder() / PATH
-    start = time.perf_counter()
-    rows = times_of(path, tuple(KINDS))
-    judged(rows)
-    for name, cluster in fitted(rows).items():
-        for k in KINDS[name][1]:
-            print(f"\n{KINDS[name][0]}, level {cluster.levels[k].name}:\n{level_lines(cluster.levels[k])}")
-    print(f"\n{time.perf_counter() - start:.0f} s")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,15 +1,16 @@
 """Make all fitted numbers of the bundled profiles again, from the shared measurements and the priors.
 
-    python scripts/fit_costs.py [--stages kernels,training,errors] [--dry]
+    python scripts/fit_costs.py [kernels] [training] [errors] [--dry]
 
-Three stages, in this order:
+Three stages, in this order; all without any:
 
-kernels   numbers of the hardware on an idle device, from single operations (`KERNELS`)
+kernels   numbers of the hardware on an idle device, from single operations: products, attention, collectives
 training  the few numbers of hardware under load and of software, from training steps of all sources together
           (`explorer.score.fit_rows`): from their priors, n rows of a source weighing as the square root of n
 errors    what is left if a source is left out: `sample_profiles/errors/between_sources.yaml`
 
-Numbers are written into the profiles, and what was done into `docs/fit.md`.
+Numbers are written into the profiles, and what was done into `docs/fit.md`; errors of kernels stand in
+`docs/kernels.md` too.
 """
 
 from __future__ import annotations
@@ -17,13 +18,18 @@ from __future__ import annotations
 import argparse
 import csv
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+import fit_attention
+import fit_collectives
+import fit_products
+import judge_measured
+import judge_sheets
 import numpy as np
+from fit_blocks import Block, with_table, write_profiles
 from fit_training import Say, training
 
 from explorer.cluster_profiles import cluster_names, load_cluster
@@ -36,6 +42,7 @@ from explorer.score.between import (
 )
 from explorer.score.between_file import errors_text
 from explorer.score.heldout import held_out
+from explorer.score.kernels import kernel_paths
 from explorer.score.reading import reference_folder, use_reference
 from explorer.score.rows import SETS, published
 from explorer.score.running import PredictedRow, paths_of, score
@@ -43,18 +50,29 @@ from explorer.score.tables import markdown
 
 ROOT = Path(__file__).parents[1]
 LOG = ROOT / "docs" / "fit.md"
+PAGE = ROOT / "docs" / "kernels.md"
 ERRORS = ROOT / "sample_profiles" / "errors" / "between_sources.yaml"
-KERNELS = {"fit_products": ["--write"], "fit_collectives": []}
-"""Scripts beside this one that fit kernels, with what makes them write profiles."""
+KERNELS = (fit_products, judge_measured, judge_sheets, fit_attention, fit_collectives)
+"""Parts of the fit of kernels."""
 
 
-def kernels(say: Say, _processes: int, *, dry: bool) -> None:
-    """Fit single operations: every script says what it did."""
-    for name, write in KERNELS.items():
-        start = time.perf_counter()
-        command = [sys.executable, str(ROOT / "scripts" / f"{name}.py"), *([] if dry else write)]
-        done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
-        say(f"`{name}`, {time.perf_counter() - start:.0f} s:\n\n```\n{done.stdout.strip()}\n```\n")
+def kernels(say: Say, processes: int, *, dry: bool) -> None:
+    """Fit single operations, part by part, and write numbers and tables of errors."""
+    blocks: list[Block] = []
+    say("Errors (median, mean) are those of docs/kernels.md; numbers are those of bundled profiles.\n")
+    with ProcessPoolExecutor(processes) as executor:
+        for part in KERNELS:
+            found = part.made(kernel_paths([part.SET], {}), executor)
+            say(f"### {found.name}\n\n{found.table}")
+            blocks += found.blocks
+            if not dry:
+                text = with_table(PAGE.read_text(encoding="utf-8"), found)
+                PAGE.write_text(text, encoding="utf-8")
+    say("### numbers\n")
+    for block in blocks:
+        say(f"{block.said()}\n")
+    if not dry:
+        write_profiles(blocks)
 
 
 def errors(say: Say, processes: int, *, dry: bool, each: Path | None = None) -> None:
@@ -113,7 +131,8 @@ STAGES = {"kernels": kernels, "training": training, "errors": errors}
 def main() -> None:
     """Run the stages, and write the log."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--stages", default=",".join(STAGES), help=f"some of {', '.join(STAGES)}")
+    which = f"some of {', '.join(STAGES)}; default all"
+    parser.add_argument("stages", nargs="*", metavar="STAGE", help=which)
     parser.add_argument("--dry", action="store_true", help="write nothing")
     parser.add_argument("--reference", type=Path, help="folder of the published measurements")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
@@ -123,9 +142,11 @@ def main() -> None:
         help="rows left out, as `explorer score --leave-one-source-out --each` wrote them",
     )
     given = parser.parse_args()
+    if unknown := [name for name in given.stages if name not in STAGES]:
+        parser.error(f"unknown stage {unknown[0]!r} (allowed: {', '.join(STAGES)})")
     use_reference(given.reference)
     parts: dict[str, list[str]] = {}
-    for name in given.stages.split(","):
+    for name in given.stages or STAGES:
         start, lines = time.perf_counter(), parts.setdefault(name, [])
         lines.append(f"## {name}\n")
 

@@ -1,37 +1,62 @@
 """Fit the kernels of matrix products of bundled device kinds to measured products, and judge the fits.
 
-    python scripts/fit_products.py                            # every device: half judges, then all are fitted
-    python scripts/fit_products.py --write                    # and the profiles say what was found
-    python scripts/fit_products.py --without l40s-pcie-48gb   # one set of numbers for the other devices
-
-Printed are the errors over products of 50 us and more of pairs of columns and depth that were not fitted, and
-the numbers as a profile says them. The rows are those of `explorer score matrix_products`. Each fit takes
-half a minute on one core.
+A part of `scripts/fit_costs.py kernels`. For each device and precision three fits: of half of the pairs of
+columns and depth, which the others judge; of all, whose numbers the profiles get; and of all other devices
+together, which this one judges as a device that nobody measured. The rows are those of `explorer score
+matrix_products`.
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import yaml
+from fit_blocks import Block, Fitted, flow, markdown, percent
 
 from explorer.base.plain_data import to_plain
 from explorer.calibrate.product_fit import COUNTED_S, MeasuredProducts, fit_products, halves
 from explorer.cluster import ProductKernels
 from explorer.score.kernel_sets.matrix_products import COLUMNS, product_of
-from explorer.score.kernels import Refused, checked, kernel_paths
-from explorer.score.reading import read_table, use_reference
+from explorer.score.kernels import Refused, checked
+from explorer.score.reading import read_table
 
-ROOT = Path(__file__).parents[1]
+SET = "matrix_products"
 PROFILES = {
     "a100-sxm-80gb": "dgx-a100", "h100-sxm-80gb": "hgx-h100", "b200-sxm-180gb": "b200",
     "l40s-pcie-48gb": "l40s-pcie-8",
 }  # fmt: skip
 """Profile that states the kernels of each measured kind; others extend it."""
+BANDS = {"bf16": 0.2, "fp8": 0.4}
+"""Half-width of the 80 % band of products of a device that nobody measured."""
+
+Measured = Mapping[tuple[str, str], MeasuredProducts]
+
+
+class Task(NamedTuple):
+    """One fit: of half of the shapes, of all, or of every device but one."""
+
+    what: str
+    kind: str
+    precision: str
+    rows: tuple[MeasuredProducts, ...]
+    starts: int
+
+
+def made(paths: Mapping[str, Path], executor: Executor) -> Fitted:
+    """Fit, and return errors and numbers."""
+    measured = read_products(paths[SET])
+    tasks = tasks_of(measured)
+    kernels = list(executor.map(fitted, tasks))
+    found = {(task.what, task.kind, task.precision): item for task, item in zip(tasks, kernels, strict=True)}
+    blocks = []
+    for kind, profile in PROFILES.items():
+        own = {precision: found["all", kind, precision] for name, precision in measured if name == kind}
+        if own:
+            blocks.append(Block(profile, kind, as_text(own)))
+    return Fitted("products", table_of(measured, found), tuple(blocks))
 
 
 def read_products(path: Path) -> dict[tuple[str, str], MeasuredProducts]:
@@ -48,95 +73,63 @@ def read_products(path: Path) -> dict[tuple[str, str], MeasuredProducts]:
     }
 
 
-def said_of(products: MeasuredProducts, kernels: ProductKernels) -> str:
-    """Errors over products that count."""
+def tasks_of(measured: Measured) -> list[Task]:
+    """Return the fits, the longest first."""
+    tasks = []
+    for (kind, precision), rows in measured.items():
+        others = [item for (name, width), item in measured.items() if width == precision and name != kind]
+        if others:
+            tasks.append(Task("without", kind, precision, tuple(others), 2))
+        tasks.append(Task("all", kind, precision, (rows,), 4))
+        tasks.append(Task("half", kind, precision, (rows.taken(halves(rows)),), 4))
+    return sorted(tasks, key=lambda task: task.what != "without")
+
+
+def fitted(task: Task) -> ProductKernels:
+    """Run one fit."""
+    return fit_products(task.rows, starts=task.starts)
+
+
+def table_of(measured: Measured, found: Mapping[tuple[str, str, str], ProductKernels]) -> str:
+    """Return the errors of products that count, of shapes and of devices left out."""
+    head = (
+        "device, precision", "products", "all fitted: median", "mean", "shapes left out: median", "mean",
+        "device left out: median", "mean", "bias", "inside ±20 % (fp8 ±40 %)",
+    )  # fmt: skip
+    lines = []
+    for (kind, precision), rows in measured.items():
+        left = rows.taken(~halves(rows))
+        cells = [f"{kind}, {precision}", f"{(rows.seconds >= COUNTED_S).sum():,}"]
+        for what, judged in (("all", rows), ("half", left), ("without", rows)):
+            if (what, kind, precision) not in found:
+                cells += ["", "", "", ""]
+                continue
+            errors = errors_of(judged, found[what, kind, precision])
+            sizes = np.abs(errors)
+            cells += [percent(float(np.median(sizes))), percent(float(sizes.mean()))]
+            if what == "without":
+                inside = float((sizes <= 100 * BANDS[precision]).mean())
+                cells += [percent(float(errors.mean()), signed=True), f"{inside:.0%}"]
+        lines.append(cells)
+    return markdown(head, lines)
+
+
+def errors_of(products: MeasuredProducts, kernels: ProductKernels) -> np.ndarray:
+    """Return signed errors in per cent of the products that count."""
     counted = products.taken(products.seconds >= COUNTED_S)
-    errors = 100 * np.expm1(counted.errors(kernels))
-    sizes = np.abs(errors)
-    return (
-        f"{len(errors)} products of {COUNTED_S * 1e6:.0f} us and more: median {np.median(sizes):.1f} %, "
-        f"mean {sizes.mean():.1f} %, worst {sizes.max():.0f} %, bias {errors.mean():+.1f} %"
-    )
+    found: np.ndarray = 100 * np.expm1(counted.errors(kernels))
+    return found
 
 
 def as_text(kernels: Mapping[str, ProductKernels], indent: int = 4) -> str:
-    """The numbers as a profile says them."""
+    """Return the numbers as a profile says them."""
     lines = [f"{'':{indent}}product_kernels:"]
     for precision, item in kernels.items():
         lines.append(f"{'':{indent + 2}}{precision}:")
         for key, value in to_plain(item).items():
             if key == "tiles":
                 lines.append(f"{'':{indent + 4}}tiles:")
-                lines += [f"{'':{indent + 6}}- {_flow(tile)}" for tile in value]
+                lines += [f"{'':{indent + 6}}- {flow(tile)}" for tile in value]
             else:
-                lines.append(f"{'':{indent + 4}}{key}: {_flow(value)}")
+                lines.append(f"{'':{indent + 4}}{key}: {flow(value)}")
     return "\n".join(lines) + "\n"
-
-
-def _flow(value: Any) -> str:
-    text = yaml.safe_dump(value, default_flow_style=True, width=1000, sort_keys=False).strip()
-    return text.removesuffix("...").strip()
-
-
-def written(text: str, kind: str, block: str) -> str:
-    """A profile with the block in place of what the kind says of its kernels."""
-    lines = text.splitlines(keepends=True)
-    start = next(i for i, line in enumerate(lines) if line.strip() == f"- name: {kind}")
-    at = next(i for i in range(start, len(lines)) if lines[i].startswith("    product_kernels:"))
-    end = next(i for i in range(at + 1, len(lines)) if not lines[i].startswith("     "))
-    return "".join([*lines[:at], block, *lines[end:]])
-
-
-def fit_each(measured: Mapping[tuple[str, str], MeasuredProducts]) -> dict[str, dict[str, ProductKernels]]:
-    """Fit each device and precision: half of the shapes judges, then all are fitted."""
-    found: dict[str, dict[str, ProductKernels]] = {}
-    for (kind, precision), products in measured.items():
-        fitted = halves(products)
-        kernels = fit_products([products.taken(fitted)])
-        print(f"{kind} {precision}, shapes left out: {said_of(products.taken(~fitted), kernels)}")
-        kernels = fit_products([products])
-        print(f"{kind} {precision}, all: {said_of(products, kernels)}", flush=True)
-        found.setdefault(kind, {})[precision] = kernels
-    return found
-
-
-def fit_together(measured: Iterable[MeasuredProducts], without: str) -> None:
-    """Fit one set of numbers to the devices of each precision but one."""
-    groups: dict[str, list[MeasuredProducts]] = {}
-    for products in measured:
-        groups.setdefault(products.precision, []).append(products)
-    for precision, members in groups.items():
-        kernels = fit_products([item for item in members if item.kind.name != without], starts=2)
-        for item in members:
-            left = ", left out" if item.kind.name == without else ""
-            print(f"{item.kind.name} {precision}{left}: {said_of(item, kernels)}")
-        print(as_text({precision: kernels}), flush=True)
-
-
-def main() -> None:
-    """Fit, and print what came of it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--reference", type=Path, help="folder of the published measurements")
-    parser.add_argument("--rows", type=Path, help="other rows")
-    parser.add_argument("--kinds", nargs="+", choices=sorted(PROFILES), help="default all")
-    parser.add_argument("--write", action="store_true", help="write the numbers into the bundled profiles")
-    parser.add_argument("--without", metavar="KIND", help="fit all kinds together but this one (or `none`)")
-    given = parser.parse_args()
-    use_reference(given.reference)
-    path = given.rows or kernel_paths(["matrix_products"], {})["matrix_products"]
-    measured = read_products(path)
-    if given.kinds:
-        measured = {key: item for key, item in measured.items() if key[0] in given.kinds}
-    if given.without:
-        fit_together(measured.values(), given.without)
-        return
-    for kind, kernels in fit_each(measured).items():
-        block = as_text(kernels)
-        print(block)
-        if given.write:
-            profile = ROOT / "sample_profiles" / "clusters" / f"{PROFILES[kind]}.yaml"
-            profile.write_text(written(profile.read_text(), kind, block))
-
-
-if __name__ == "__main__":
-    main()

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.cluster import DeviceKind, ProductKernels, Quantising, Tile
-from explorer.costs.products import alone_seconds
+from explorer.costs.products import Sizes, alone_seconds, tile_seconds
 
 Array = npt.NDArray[np.float64]
 
@@ -80,6 +80,34 @@ class MeasuredProducts(NamedTuple):
         return found
 
 
+class _Timer:
+    """Times products by kernels that differ little from one call to the next: tilings keep their seconds."""
+
+    _MOST = 256  # arrays
+
+    def __init__(self, products: MeasuredProducts) -> None:
+        self.products = products
+        self.sizes = Sizes(np.ones_like(products.rows), products.rows, products.columns, products.depth)
+        self.known: dict[tuple[Any, ...], Array] = {}
+
+    def errors(self, kernels: ProductKernels) -> Array:
+        """Return `MeasuredProducts.errors`."""
+        kind, precision, *sizes, seconds = self.products
+        kind = replace(kind, product_kernels=((precision, kernels),))
+        tiled = np.min([self._of(kind, precision, kernels, tile) for tile in kernels.tiles], axis=0)
+        found: Array = np.log(alone_seconds(kind, precision, *sizes, tiled=tiled) / seconds)
+        return found
+
+    def _of(self, kind: DeviceKind, precision: str, kernels: ProductKernels, tile: Tile) -> Array:
+        key = (tile, kernels.splits, kernels.tile_depth, kernels.partial_wave)
+        if key not in self.known:
+            if len(self.known) >= self._MOST:
+                self.known.clear()
+            alone = replace(kernels, tiles=(tile,))
+            self.known[key] = tile_seconds(kind, alone, precision, self.sizes)
+        return self.known[key]
+
+
 def halves(products: MeasuredProducts, seed: int = 0) -> npt.NDArray[np.bool_]:
     """Return which products are fitted if the others judge: no pair of columns and depth is on both sides."""
     pairs, of_pair = np.unique(np.stack([products.columns, products.depth]), axis=1, return_inverse=True)
@@ -132,8 +160,8 @@ def fit_products(
         seed: of the points.
         ways: most tilings times splits that are kept.
     """
-    used = [item.taken(item.seconds >= LEAST_S) for item in measured]
-    eight = used[0].precision == "fp8"
+    used = [_Timer(item.taken(item.seconds >= LEAST_S)) for item in measured]
+    eight = measured[0].precision == "fp8"
     names = tuple(name for name in _RANGES if eight or name not in _OF_EIGHT_BITS)
 
     def loss(kernels: ProductKernels) -> float:
@@ -204,9 +232,9 @@ def _without(space: Space, point: Array, i: int) -> tuple[Space, Array]:
     return space._replace(shapes=shapes), np.delete(point, i)
 
 
-def _loss(measured: MeasuredProducts, kernels: ProductKernels) -> float:
-    weight = np.where(measured.seconds >= COUNTED_S, 1.0, SHORT_WEIGHT)
-    size = np.sqrt(measured.errors(kernels) ** 2 + _SLOPE**2)
+def _loss(timer: _Timer, kernels: ProductKernels) -> float:
+    weight = np.where(timer.products.seconds >= COUNTED_S, 1.0, SHORT_WEIGHT)
+    size = np.sqrt(timer.errors(kernels) ** 2 + _SLOPE**2)
     return float((weight * size).sum() / weight.sum())
 
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from explorer.calibrate.estimate import EstimatedCluster, EstimatedNumber
 
 
+_SHOWN = 5  # lines left out that are told one by one
+
+
 def add_commands(commands: Any) -> None:
     """Add `calibrate`."""
     parser = commands.add_parser("calibrate", help="correct a cluster profile by steps, runs and traces")
@@ -34,6 +37,11 @@ def add_commands(commands: Any) -> None:
         default="",
         help="whose costs are corrected; default: those of the profile",
     )
+    parser.add_argument(
+        "--products", metavar="FILE.csv",
+        help="measured matrix products, columns gemm_dtype,m,n,k,microseconds and device, where a profile has"
+        " several kinds: they correct predictions of such shapes and those nearby",
+    )  # fmt: skip
     add_steps(parser)
     add_trust(parser)
     parser.add_argument("-o", "--output", required=True, help="file of the corrected profile")
@@ -58,11 +66,14 @@ def run_calibrate(options: argparse.Namespace) -> int:
         raise InputError(
             f"unknown kind of file {output.suffix!r}", file=str(output), allowed=", ".join(SUFFIXES)
         )
+    if options.products:
+        return _run_products(options, output)
     if asks_for_steps(options) == bool(options.files):
         both = bool(options.files)
         raise InputError(
             "measured steps and files" if both else "nothing was measured", key="--with",
-            found=", ".join(options.files), allowed="--step-time, --run or --log, or else --with FILE",
+            found=", ".join(options.files),
+            allowed="--step-time, --run or --log, or else --with FILE or --products FILE",
         )  # fmt: skip
     if asks_for_steps(options):
         return run_steps(options, output)
@@ -79,6 +90,39 @@ def run_calibrate(options: argparse.Namespace) -> int:
     else:
         print(_text(found))
         say(f"explorer: wrote {output}")
+    return 0
+
+
+def _run_products(options: argparse.Namespace, output: Path) -> int:
+    """Write a profile with measured products."""
+    from explorer.score.product_file import with_products
+
+    if asks_for_steps(options) or options.files or options.history or options.framework:
+        raise InputError(
+            "products beside other measurements", key="--products", found=options.products,
+            allowed="--products FILE.csv and -o FILE alone; calibrate what it writes by the others",
+        )  # fmt: skip
+    found = with_products(load_cluster(options.cluster), Path(options.products))
+    save_cluster(found.cluster, output)
+    if options.json:
+        body = {
+            "file": str(output), "cluster": found.cluster.name,
+            "products": [item._asdict() for item in found.imported],
+            "problems": [item._asdict() for item in found.problems],
+        }  # fmt: skip
+        emit_json("calibrate", body)
+        return 0
+    rows = [("device", "precision", "shapes", "law off: median", "mean")]
+    rows += [
+        (item.kind, item.precision, f"{item.shapes:,}", f"{item.median_pct:.1f} %", f"{item.mean_pct:.1f} %")
+        for item in found.imported
+    ]
+    print(table(rows))
+    for problem in found.problems[:_SHOWN]:
+        say(f"explorer: {problem.file}: line {problem.line} is left out: {problem.message}")
+    if len(found.problems) > _SHOWN:
+        say(f"explorer: {len(found.problems) - _SHOWN} more lines are left out")
+    say(f"explorer: wrote {output}")
     return 0
 
 

@@ -13,11 +13,12 @@ from explorer.cluster.device_kinds import LIKELY, MARGINS, SURELY, Curve, Device
 from explorer.cluster.links import LOCAL, Level, Link, Path, Protocol
 from explorer.cluster.nodes import Event, NodeGroup
 from explorer.cluster.product_kernels import ProductKernels, Quantising, Tile
+from explorer.cluster.product_times import ProductTimes
 from explorer.cluster.sources import Source
 from explorer.cluster.topology import Cluster
 
 __all__ = [
     "LIKELY", "LOCAL", "MARGINS", "SURELY", "AttentionKernel", "Cluster", "Curve", "DeviceKind", "Event",
-    "HeadSpeed", "Level", "Link", "NodeGroup", "Path", "ProductKernels", "Protocol", "Quantising",
-    "Software", "Source", "Tile",
+    "HeadSpeed", "Level", "Link", "NodeGroup", "Path", "ProductKernels", "ProductTimes", "Protocol",
+    "Quantising", "Software", "Source", "Tile",
 ]  # fmt: skip

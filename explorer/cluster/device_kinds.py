@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from explorer.base.errors import InputError
 from explorer.cluster.attention_kernels import AttentionKernel
 from explorer.cluster.product_kernels import ProductKernels, Tile
+from explorer.cluster.product_times import ProductTimes
 from explorer.cluster.sources import Source
 
 LIKELY, SURELY = "likely", "surely"
@@ -98,6 +99,9 @@ class DeviceKind:
     product_kernels: tuple[tuple[str, ProductKernels], ...] = ()
     """By precision, what matrix products reach, in place of `tiles`, `tile_depth` and the curve `sustained`;
     precisions that are not listed take those of the first."""
+    measured_products: tuple[tuple[str, ProductTimes], ...] = ()
+    """By precision, products measured on this kind by shape: they correct what the law says of shapes nearby
+    (`explorer.costs.measured_products`). A kind that extends it was not measured."""
     unaligned_fraction: float = 1.0
     """Share of a product's speed left if a size does not fill 16 bytes (a vocabulary of 50,257)."""
     attention_kernels: tuple[AttentionKernel, ...] = ()
@@ -177,6 +181,11 @@ class DeviceKind:
     def makes_tiles(self) -> bool:
         """Whether products of known sizes are priced by tiles rather than by a curve over FLOPs."""
         return bool((self.tiles or self.product_kernels) and self.compute_units)
+
+    @property
+    def prices_shapes(self) -> bool:
+        """Whether products are priced by their sizes: by tiles, or by what was measured of such sizes."""
+        return self.makes_tiles or bool(self.measured_products)
 
     def kernels_of(self, precision: str) -> ProductKernels | None:
         """Return the kernels of matrix products of a precision; None if `tiles` or a curve stand for them."""

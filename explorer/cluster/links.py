@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from explorer.base.errors import InputError
 from explorer.cluster.sources import Source
 
+PROTOCOL_OPERATIONS = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all")
+"""Collectives that protocols are stated for."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
@@ -37,18 +40,40 @@ class Protocol:
     """Whether the switch adds up: a device sends S, and S / n of sums, in two steps (all-reduce alone)."""
 
     def __post_init__(self) -> None:
-        allowed = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all")
         stated = [(key, *pair) for key in ("shares", "own_copy") for pair in getattr(self, key)]
         for key, operation, share in stated:
-            if operation not in allowed or not 0 <= share <= 1 or (key == "shares" and not share):
+            if operation not in PROTOCOL_OPERATIONS or not 0 <= share <= 1 or (key == "shares" and not share):
                 raise InputError(
                     f"protocol {self.name!r} has {operation}: {share}",
                     key=key,
                     found=share,
-                    allowed=f"a fraction, 0 to 1, for {', '.join(allowed)}",
+                    allowed=f"a fraction, 0 to 1, for {', '.join(PROTOCOL_OPERATIONS)}",
                 )
         if min(self.overhead_s, self.step_s, self.slice_s) < 0:
             raise InputError(f"protocol {self.name!r} takes less than no time", key="step_s", allowed=">= 0")
+        self._check_that_fields_act()
+
+    def _check_that_fields_act(self) -> None:
+        """Refuse what no collective would ever use."""
+        done = [operation for operation, _ in self.shares]
+        for key in ("shares", "own_copy"):
+            names = [operation for operation, _ in getattr(self, key)]
+            if len(set(names)) < len(names):
+                self._refuse("names an operation twice", key, names, "each operation once")
+        if not self.name:
+            self._refuse("has no name", "name", self.name, "a name: levels of one collective use one name")
+        if self.in_switch and done != ["all_reduce"]:
+            self._refuse("adds up in the switch", "shares", done, "in_switch with all_reduce alone in shares")
+        copied = [operation for operation, _ in self.own_copy if done and operation not in done]
+        if copied:
+            self._refuse("copies for what it does not do", "own_copy", copied, f"of {', '.join(done)}")
+
+    def _refuse(self, what: str, key: str, found: object, allowed: str) -> None:
+        raise InputError(f"protocol {self.name!r} {what}", key=key, found=found, allowed=allowed)
+
+    def does(self, operation: str) -> bool:
+        """Tell whether collectives of an operation may run so."""
+        return not self.shares or operation in dict(self.shares)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -289,7 +289,7 @@ def _physics(
     for name, columns in zip(NAMES, table.classes, strict=True):
         if len(columns):
             seconds[:, columns] = _compute(kind, name, own, flops[:, columns])
-    if kind.makes_tiles:
+    if kind.prices_shapes:
         _set_products(seconds, table, kind, samples, own, work, split)
     speed_up(seconds, table, kind, samples, precision, work, split)
     exposed = kind.exposed_memory * np.minimum(seconds, memory) if kind.exposed_memory else 0.0

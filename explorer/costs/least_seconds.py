@@ -37,7 +37,7 @@ def least_seconds(graph: LayerGraph, kind: DeviceKind, precision: str) -> Array 
     kind = clocked(graph, kind, precision)
     table, inverse = graph.memo("costs.table", lambda: work_table(graph))
     wide = scalar_bytes(precision)
-    flops = _product_flops(table) if kind.makes_tiles else table.flops
+    flops = _product_flops(table) if kind.prices_shapes else table.flops
     seconds = np.zeros_like(flops)
     for name, columns in zip(NAMES, table.classes, strict=True):
         for way in range(3) if len(columns) else ():
@@ -91,6 +91,8 @@ def _best_speed(kind: DeviceKind, name: str, precision: str, way: int) -> float:
         tiles = max(tile.fraction for tile in (kernels.tiles if kernels else kind.tiles))
         slower = kind.settled_fraction if kernels else _most(curves.get("sustained"))
         most = max(most, tiles * slower)
+    if name == "matmul" and kind.measured_products:
+        most = 1.0  # some measured shape may be at peak
     if name == "attention" and kind.attention_kernels and kind.compute_units:
         shares = (item.backward if way else item.forward for item in kind.attention_kernels[0].heads)
         return max(peak * most, attention_peak(kind, precision) * max(shares))

@@ -70,7 +70,7 @@ def speed_up(
     slower = kind.fp8_gradient_fraction if kind.peak(precision) > kind.peak(tensor_type(precision)) else 1.0
     if kind.kernels_of(precision) is not None:
         slower = min(1.0, slower / kind.settled_fraction)
-    if not kind.makes_tiles:
+    if not kind.prices_shapes:
         seconds[:, columns] *= kind.peak(tensor_type(precision)) / kind.peak(precision)
         seconds[1:, columns] /= slower
         return

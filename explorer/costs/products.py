@@ -21,6 +21,9 @@ A product repeated alone on an idle device has higher clocks than one in a long 
 there the compute of kernels that were measured alone takes 1 / `DeviceKind.settled_fraction` of its time.
 Profiles written before there were kernels by precision have `tiles` for all of them: whole waves, and
 no memory of their own, which `explorer.costs.compute` adds.
+
+Where products of a kind were measured by shape (`DeviceKind.measured_products`) all of these are corrected by
+what was measured nearby (`explorer.costs.measured_products`), never to less than the FLOPs at peak.
 """
 
 from __future__ import annotations
@@ -31,9 +34,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from explorer.base.caching import remembered
 from explorer.base.units import dtype_bytes
 from explorer.cluster import DeviceKind, ProductKernels, Tile
 from explorer.costs.efficiency import curve_of, effective_size
+from explorer.costs.measured_products import KnownRatios, factors, measured_sizes
 
 Array = npt.NDArray[np.float64]
 
@@ -64,10 +69,10 @@ def product_seconds(
     *,
     summed: bool = False,
 ) -> Array:
-    """Return the seconds of batches of (rows x depth) by (depth x columns) products on a device with tiles.
+    """Return the seconds of batches of (rows x depth) by (depth x columns) products on a device.
 
     Args:
-        kind: the device; it has `compute_units` and `tiles`.
+        kind: the device; without tiles its curve over FLOPs is the law.
         precision: data type of the factors.
         batch: products of each entry, shape (...,).
         rows: m, as `batch`.
@@ -80,19 +85,42 @@ def product_seconds(
         InputError: the kind has no peak for the precision.
     """
     sizes = Sizes(batch, rows, columns, depth)
+    found = _law_seconds(kind, precision, sizes, summed=summed)
+    if not kind.measured_products:
+        return found
+    # what was measured are single products: those of a batch share waves
+    factor = np.where(batch == 1, factors(_known(kind, precision), rows, columns, depth), 1.0)
+    return np.maximum(found * factor, 2.0 * batch * rows * columns * depth / kind.peak(precision))
+
+
+def _law_seconds(kind: DeviceKind, precision: str, sizes: Sizes, *, summed: bool) -> Array:
+    """Return the seconds of products by kernels, tiles or a curve, without what was measured."""
+    _, rows, columns, depth = sizes
     stored = rows if summed else depth
     speed = np.where(_aligned(precision, columns, stored), 1.0, kind.unaligned_fraction)
     kernels = kind.kernels_of(precision)
     if kernels is not None:
         return _kernel_seconds(kind, kernels, precision, sizes, speed * kind.settled_fraction)
+    flops = 2.0 * sizes.batch * rows * columns * depth
+    if not kind.makes_tiles:
+        by_curve: Array = effective_size(curve_of(kind, "matmul"), flops) / kind.peak(precision)
+        return by_curve
     sustained = dict(kind.efficiency).get("sustained")
     if sustained is not None:
-        speed = speed * _at(sustained.points, 2.0 * batch * rows * columns * depth)
-    found: Array = _tile_seconds(kind, _whole_waves(kind.tiles, kind.tile_depth), precision, sizes) / speed
+        speed = speed * _at(sustained.points, flops)
+    found: Array = tile_seconds(kind, _whole_waves(kind.tiles, kind.tile_depth), precision, sizes) / speed
     return found
 
 
-def alone_seconds(kind: DeviceKind, precision: str, rows: Array, columns: Array, depth: Array) -> Array:
+def alone_seconds(
+    kind: DeviceKind,
+    precision: str,
+    rows: Array,
+    columns: Array,
+    depth: Array,
+    *,
+    tiled: Array | None = None,
+) -> Array:
     """Return the seconds of one product, repeated on an idle device: launch, quantising, compute and memory.
 
     Args:
@@ -101,21 +129,35 @@ def alone_seconds(kind: DeviceKind, precision: str, rows: Array, columns: Array,
         rows: m, of any shape.
         columns: n, as `rows`.
         depth: k, as `rows`.
+        tiled: `tile_seconds` of its kernels, if they are known.
 
     Raises:
         InputError: the kind has no peak for the precision.
     """
+    law = law_alone_seconds(kind, precision, rows, columns, depth, tiled=tiled)
+    if not kind.measured_products:
+        return law
+    factor = factors(_known(kind, precision), rows, columns, depth)
+    return np.maximum(law * factor, 2.0 * rows * columns * depth / kind.peak(precision))
+
+
+def law_alone_seconds(
+    kind: DeviceKind,
+    precision: str,
+    rows: Array,
+    columns: Array,
+    depth: Array,
+    *,
+    tiled: Array | None = None,
+) -> Array:
+    """Return `alone_seconds` by the law alone, without what was measured of the kind."""
     sizes = Sizes(np.ones_like(rows), rows, columns, depth)
     kernels = kind.kernels_of(precision)
     if kernels is not None:
         speed = np.where(_aligned(precision, columns, depth), 1.0, kind.unaligned_fraction)
-        found = _kernel_seconds(kind, kernels, precision, sizes, speed) + kernels.start_s
+        found = _kernel_seconds(kind, kernels, precision, sizes, speed, tiled) + kernels.start_s
         return found + (_quantising_seconds(kind, kernels, rows, depth) if precision == "fp8" else 0.0)
-    if kind.makes_tiles:
-        seconds = product_seconds(kind, precision, *sizes)
-    else:
-        flops = 2.0 * rows * columns * depth
-        seconds = effective_size(curve_of(kind, "matmul"), flops) / kind.peak(precision)
+    seconds = _law_seconds(kind, precision, sizes, summed=False)
     moved = effective_size(curve_of(kind, "memory"), _moved_bytes(precision, sizes))
     memory = moved / kind.memory_bandwidth_bytes_per_s
     exposed = kind.exposed_memory * np.minimum(seconds, memory)
@@ -124,7 +166,12 @@ def alone_seconds(kind: DeviceKind, precision: str, rows: Array, columns: Array,
 
 
 def _kernel_seconds(
-    kind: DeviceKind, kernels: ProductKernels, precision: str, sizes: Sizes, speed: Array
+    kind: DeviceKind,
+    kernels: ProductKernels,
+    precision: str,
+    sizes: Sizes,
+    speed: Array,
+    tiled: Array | None = None,
 ) -> Array:
     """Return the seconds of products by the kernels of their precision, memory included."""
     if kernels.uneven_rows_fraction < 1:
@@ -132,15 +179,29 @@ def _kernel_seconds(
     if kernels.sustained:
         at_peak = 2.0 * sizes.batch * sizes.rows * sizes.columns * sizes.depth / kind.peak(precision)
         speed = speed * _at(kernels.sustained, at_peak)
-    compute = _tile_seconds(kind, kernels, precision, sizes) / speed
+    compute = (tile_seconds(kind, kernels, precision, sizes) if tiled is None else tiled) / speed
     bandwidth = kind.memory_bandwidth_bytes_per_s * kernels.memory_fraction
     memory = _moved_bytes(precision, sizes) / bandwidth
     found: Array = np.maximum(compute, memory) + kernels.exposed_memory * np.minimum(compute, memory)
     return found
 
 
-def _tile_seconds(kind: DeviceKind, kernels: ProductKernels, precision: str, sizes: Sizes) -> Array:
-    """Return the seconds of the fastest tiling and split, all units at their full clock."""
+@remembered(256)
+def _known(kind: DeviceKind, precision: str) -> KnownRatios | None:
+    """Return how far the law is off at the measured shapes of a precision; None if none was measured."""
+    measured = measured_sizes(kind, precision)
+    if measured is None:
+        return None
+    *sizes, seconds = measured
+    law = law_alone_seconds(kind, precision, *sizes)
+    return KnownRatios(np.log2(np.stack(sizes, axis=1)), np.log(seconds / law))
+
+
+def tile_seconds(kind: DeviceKind, kernels: ProductKernels, precision: str, sizes: Sizes) -> Array:
+    """Return the seconds of the fastest tiling and split, all units at their full clock.
+
+    Of two sets of tilings the lower seconds are those of all of them.
+    """
     batch, rows, columns, depth = sizes
     per_unit = kind.peak(precision) / kind.compute_units
     high, wide, fraction, parts = _ways(kernels.tiles, kernels.splits, np.ndim(rows))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from explorer.base.units import dtype_bytes
+from explorer.calibrate.operator_times import measured_kind
 from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup, Software, Source
 from explorer.cluster_profiles import cluster_names, load_cluster
 from explorer.costs.graph_work import BACKWARD_PRODUCTS, HALF
@@ -112,7 +113,13 @@ def _base(first: Mapping[str, Any], ranks: int, found: Found, where: str) -> Dev
     """Make the kind with its peaks: a known card's from its data sheet, else the fastest reached."""
     if known := _known_kind(first):
         plain = replace(
-            known, efficiency=(), tiles=(), tile_depth=0.0, product_kernels=(), settled_fraction=1.0
+            known,
+            efficiency=(),
+            tiles=(),
+            tile_depth=0.0,
+            product_kernels=(),
+            settled_fraction=1.0,
+            measured_products=(),
         )
         return replace(plain, memory_bytes=float(first["memory_bytes"]))
     overhead = _overhead(first, found)
@@ -218,7 +225,24 @@ def _efficiency(kind: DeviceKind, found: Found, where: str) -> tuple[DeviceKind,
     kind, error = curve_fits.fit_tiles(kind, precision, products, overhead)
     text = f"at which {len(products)} products in {precision} come out within {error:.1%} in the mean"
     width = round(max(error, spread), 3)
+    kind = measured_kind(kind, _products_by_shape(kind, found), f"{where}: products by shape")
     return kind, [*how, *(_measured(key, where, None, text, width) for key in ("tiles", "tile_depth"))]
+
+
+def _products_by_shape(kind: DeviceKind, found: Found) -> dict[str, dict[tuple[float, float, float], float]]:
+    """Return seconds of measured products by precision and (rows, columns, depth).
+
+    Cards that boost above the clock of their data sheet may be faster than its peak: these are left out.
+    """
+    times: dict[str, dict[tuple[float, float, float], float]] = {}
+    for key, timing in found.items():
+        if key.what != "product":
+            continue
+        seconds = _short(timing.seconds)
+        if seconds >= flops_of("product", key.size) / kind.peak(key.precision):
+            rows, columns, depth = map(float, key.size[:3])
+            times.setdefault(key.precision, {})[rows, columns, depth] = seconds
+    return times
 
 
 def _exposed(kind: DeviceKind, found: Found, where: str) -> tuple[DeviceKind, list[Source]]:

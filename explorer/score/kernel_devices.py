@@ -64,6 +64,15 @@ def cluster_called(name: str) -> Cluster:
     return kinds[found]
 
 
+def means(name: str, kind: str) -> bool:
+    """Tell whether a measurement that names a device so may be of a kind: of its model, form and memory.
+
+    >>> means("NVIDIA H100 80GB HBM3", "h100-sxm-80gb"), means("A100-SXM4-40GB", "a100-sxm-80gb")
+    (True, False)
+    """
+    return _means(_parts(name), _parts(kind))
+
+
 @lru_cache(maxsize=256)
 def _matching(name: str) -> str:
     """Return the kind that a name means; empty if none."""

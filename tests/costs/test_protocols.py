@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from explorer.calibrate.collective_fit import (
     with_documented_protocols,
 )
 from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup, Protocol
-from explorer.cluster_profiles import cluster_names, load_cluster
+from explorer.cluster_profiles import cluster_names, load_cluster, save_cluster
 from explorer.costs.collectives import collective_lines, collective_seconds, lowest_line
 
 BOX = DeviceKind(
@@ -131,12 +132,53 @@ def test_arrays_of_sizes_are_the_same(op: str, name: str, many: list[float]) -> 
         ({"shares": (("all_reduce", 1.5),)}, "shares"),
         ({"own_copy": (("broadcast", 0.5),)}, "own_copy"),
         ({"step_s": -1.0}, "step_s"),
+        ({"shares": (("all_reduce", 0.5), ("all_reduce", 0.6))}, "shares"),
+        ({"shares": (("all_reduce", 0.5),), "own_copy": (("all_gather", 0.5),)}, "own_copy"),
+        ({"in_switch": True}, "shares"),
+        ({"in_switch": True, "shares": (("all_reduce", 0.5), ("all_gather", 0.5))}, "shares"),
     ],
 )
 def test_refused(fields: dict[str, object], key: str) -> None:
     with pytest.raises(InputError) as error:
         Protocol(name="x", **fields)  # type: ignore[arg-type]
     assert error.value.key == key
+
+
+def test_a_protocol_without_a_name_is_refused() -> None:
+    with pytest.raises(InputError, match="has no name"):
+        Protocol(name="")
+
+
+@pytest.mark.parametrize("left_out", OPS)
+def test_an_operation_that_no_protocol_does_is_refused(left_out: str, tmp_path: Path) -> None:
+    kept = tuple((op, 0.5) for op in OPS if op != left_out)
+    adding = Protocol(name="in_switch", shares=(("all_reduce", 0.5),), in_switch=True)
+    path = tmp_path / "mine.yaml"
+    save_cluster(node(Protocol(name="simple", shares=kept), adding), path)
+    with pytest.raises(InputError, match=left_out) as error:
+        load_cluster(path)
+    assert error.value.key == "levels[0].protocols"
+
+
+@given(st.sampled_from(PROFILES), st.data())
+def test_every_number_of_a_protocol_acts(name: str, data: st.DataObject) -> None:
+    """A slower step, slice or copy, or a smaller share, lengthens a collective of that protocol alone."""
+    level = next(level for level in load_cluster(name).levels if level.protocols)
+    protocol = data.draw(st.sampled_from(level.protocols))
+    field = data.draw(st.sampled_from(["overhead_s", "step_s", "slice_s", "shares", "own_copy"]))
+    number = getattr(protocol, field)
+    if not number:
+        return
+    made = (
+        tuple((op, x / 2 if field == "shares" else min(1.0, x * 1.5)) for op, x in number)
+        if isinstance(number, tuple)
+        else 2 * number
+    )
+    slower = replace(protocol, **{field: made})
+    assert any(
+        seconds(node(slower), op, 8, 1e7) > seconds(node(protocol), op, 8, 1e7)
+        for op in OPS if protocol.does(op)
+    )  # fmt: skip
 
 
 def test_two_protocols_of_one_name_are_refused() -> None:

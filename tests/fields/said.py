@@ -192,6 +192,7 @@ CHANGES: dict[tuple[str, str], Changes] = {
     ("DeviceKind", "product_kernels"): values(
         (("fp16", ProductKernels(tiles=(Tile(rows=64, columns=64, fraction=0.1),))),)
     ),
+    ("DeviceKind", "measured_products"): values(()),
     ("DeviceKind", "unaligned_fraction"): values(0.4),
     ("DeviceKind", "fp8_gradient_fraction"): values(0.5),
     ("DeviceKind", "memory_margin"): values(SURELY),
@@ -233,6 +234,7 @@ CHANGES: dict[tuple[str, str], Changes] = {
     ("NodeGroup", "device_kind"): values("small", "big"),
     ("Parameter", "dtype"): values("fp32", "int8"),
     ("Protocol", "name"): values("another"),
+    ("ProductTimes", "points"): values(((65.0, 16.0, 16.0, 1e-2),)),
     ("ProductKernels", "tiles"): values((Tile(rows=64, columns=64, fraction=0.1),)),
     ("ProductKernels", "splits"): values((1,), (1, 8)),
     ("ProductKernels", "sustained"): values(()),

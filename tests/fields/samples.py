@@ -18,6 +18,7 @@ from explorer.cluster import (
     Link,
     NodeGroup,
     ProductKernels,
+    ProductTimes,
     Protocol,
     Software,
     Tile,
@@ -324,6 +325,16 @@ def by_its_kernels() -> Sample:
     return base._replace(workload=Workload(jobs=(replace(JOB, framework="torch-eager"),)))
 
 
+def by_measured_products() -> Sample:
+    """Devices some of whose products were measured by shape."""
+    base = by_product_kernels()
+    (kind, *others) = base.cluster.device_kinds
+    rows = (65.0 * 2**power for power in range(6))
+    times = ProductTimes(points=tuple((m, n, 256.0, 1e-4) for m in rows for n in (256.0, 1024.0)))
+    measured = replace(kind, measured_products=(("fp16", times),))
+    return base._replace(cluster=replace(base.cluster, device_kinds=(measured, *others)))
+
+
 def by_product_kernels() -> Sample:
     """Devices whose products are priced by kernels of their precision."""
     kernels = ProductKernels(
@@ -408,6 +419,7 @@ def samples() -> dict[str, Sample]:
     return {
         "pipeline": base,
         "product kernels": by_product_kernels(),
+        "measured products": by_measured_products(),
         "replicas": one_stage(decoder(), 4, zero=2, zero_replicas=2),
         "breadth first": breadth_first(),
         "weights sharded": one_stage(decoder(), 4, zero=3),

@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from explorer.base.errors import InputError
 from explorer.cli.main import main
 from explorer.cluster_profiles import load_cluster, save_cluster
 from explorer.costs.collectives import transfer_seconds
+from explorer.costs.products import alone_seconds
 from explorer.costs.update_time import update_seconds
 from explorer.profiling import keep_profile, kept_path, kept_profile, profile_machine
 from explorer.profiling.assemble import assemble, flops_of, kind_name
@@ -92,6 +94,16 @@ def test_a_known_card_keeps_the_peaks_of_its_data_sheet() -> None:
     assert cluster.levels == ()
     sources = {source.key: source.how for source in kind.sources}
     assert (sources["*"], sources["efficiency"], sources["tiles"]) == ("datasheet", "measured", "measured")
+
+
+@pytest.mark.parametrize(("rate", "kept"), [(1e13, 3), (1e15, 1)])
+def test_products_by_shape_are_kept_unless_faster_than_the_data_sheet(rate: float, kept: int) -> None:
+    card = {**CARD, "name": "NVIDIA A100-SXM4-80GB", "memory_bytes": 85.1e9, "compute_units": 108}
+    (kind,) = assemble("mine", HOST, [card], rows(rate, 1.5e12, 2e10, 2e-6)).device_kinds
+    assert sum(len(times.points) for _, times in kind.measured_products) == kept
+    for precision, times in kind.measured_products:
+        *sizes, seconds = np.array(times.points).T
+        assert alone_seconds(kind, precision, *sizes) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("machines", [[CPU, CPU], [CARD, CARD], [CARD]])
