@@ -186,6 +186,8 @@ def comparison_text(comparison: Comparison) -> str:
     lines += _cost_lines(comparison)
     if comparison.numerics_ok is not None:
         lines.append(f"numerics       {'equal' if comparison.numerics_ok else 'DIFFERENT'}")
+    elif comparison.numerics:
+        lines.append("numerics       cannot be judged, see what was not validated")
     for item in comparison.sent:
         lines.append(
             f"bytes          {item.where}: {format_bytes(item.predicted_bytes)} predicted,"

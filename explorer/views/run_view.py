@@ -291,12 +291,20 @@ def _row(name: str, predicted: float | None, measured: float | None) -> dict[str
 
 
 def _checks(found: Comparison) -> list[dict[str, Any]]:
-    from explorer.run.judging.compare import DRY_TOLERANCE_PCT, QUIET, SPEEDUP_TOLERANCE_PCT, TOO_NOISY
+    from explorer.run.judging.compare import (
+        DRY_TOLERANCE_PCT,
+        QUIET,
+        SPEEDUP_TOLERANCE_PCT,
+        TOO_NOISY,
+        unjudged_words,
+    )
 
     numerics: Mapping[str, float] = found.numerics
     text = _NUMERICS[found.numerics_ok]
-    if found.numerics_ok is not None and numerics:
-        largest = max(numerics.values())
+    if found.numerics_ok is None and numerics:
+        text = f"Gradients cannot be judged: {unjudged_words(numerics)}"
+    elif numerics:
+        largest = max(value for name, value in numerics.items() if name != "rounding")
         text += f" (largest relative error {power_words(largest)})" if largest else ", bit for bit"
     rows: list[dict[str, Any]] = [{"ok": found.numerics_ok, "text": text + "."}]
     quiet = found.contention >= QUIET

@@ -15,7 +15,7 @@ import torch
 
 from explorer.base.caching import Hashed
 from explorer.run.cases.build import Prepared
-from explorer.run.judging.compare import GRADIENT_TOLERANCE
+from explorer.run.judging.compare import GRADIENT_TOLERANCE, gradients_equal, numerics_of
 from explorer.run.model import transformer
 from explorer.run.own.own_source import OwnSource
 from explorer.run.ranks.compute import Compute
@@ -74,6 +74,44 @@ def test_what_is_not_changed_passes(name: str) -> None:
     records = on_threads(CASES[name]())
     assert worst(records) < (1e-10 if name != "fp32" else GRADIENT_TOLERANCE)
     assert all(record["left"] == 0 and record["numerics"]["compared"] for record in records)
+
+
+def nudged(run: Compute) -> None:
+    """Every rank begins a rounding away from the weights of one process."""
+
+    class Nudged:
+        units = run.units
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.units, name)
+
+        def weights(self, units: Any, device: Any) -> Any:
+            found = self.units.weights(units, device)
+            eps = torch.finfo(self.units.dtype).eps
+            return {n: (w.detach() * (1 + eps)).requires_grad_() for n, w in found.items()}
+
+    run.units = Nudged()  # type: ignore[assignment]
+
+
+def fp32_module(name: str) -> Prepared:
+    """A user's module in fp32, in two stages."""
+    source = own_cases.source(f"{own_cases.FACTORIES}:{name}", dtype="fp32")
+    return own(source, cut(source, 2), "1f1b")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "equal"),
+    [("stack", "nudged", True), ("touchy", "nudged", None), ("stack", "scaled", False)],
+)
+def test_a_rounding_is_no_wrong_number_where_it_decides_the_gradients(
+    name: str, change: str, equal: bool | None
+) -> None:
+    """Nothing can be said then; a gradient that is 1 % off is found wherever rounding does less."""
+    change_of: dict[str, Change] = {"nudged": nudged, "scaled": scaled}
+    records = on_threads(fp32_module(name), change_of[change])
+    found = numerics_of([[record] for record in records])
+    assert gradients_equal(found) is equal
+    assert ("rounding" in found) == (equal is not True)
 
 
 def older(run: Compute) -> None:

@@ -20,6 +20,8 @@ QUIET = 0.8
 SPEEDUP_TOLERANCE_PCT = 15.0
 DRY_TOLERANCE_PCT = 3.0
 GRADIENT_TOLERANCE = 1e-5
+ROUNDINGS = 10.0
+"""Errors of gradients up to so many times what a rounding of the weights changes of them say nothing."""
 TOO_NOISY, CONFIRMED, OFF, WRONG = "too noisy", "confirmed", "off", "wrong numbers"
 WRONG_BYTES = "wrong bytes"
 
@@ -86,7 +88,9 @@ class Comparison:
     parts: dict[str, dict[str, float]]
     """`predicted` and `measured`: seconds of a step by part."""
     numerics_ok: bool | None
-    """Whether gradients equal those of one process; None if nothing was computed."""
+    """Whether gradients equal those of one process; None if nothing was computed, or rounding alone changes
+    them so much that nothing can be said.
+    """
     contention: float
     """Share of a core that the ranks got while computing: 1 is undisturbed."""
     validated: list[str]
@@ -259,10 +263,36 @@ def numerics_of(rows: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, float]
     """Return the largest errors over ranks and rounds; {} if nothing was checked."""
     found: dict[str, float] = {}
     for record in (record for rank in rows for record in rank):
-        for name in ("gradient", "weight", "first"):
-            if "numerics" in record:
+        for name in ("gradient", "weight", "first", "rounding"):
+            if name in record.get("numerics", {}):
                 found[name] = max(found.get(name, 0.0), float(record["numerics"][name]))
+    if not found.get("rounding"):
+        found.pop("rounding", None)
     return found
+
+
+def gradients_equal(numerics: Mapping[str, float]) -> bool | None:
+    """Tell whether gradients are those of one process; None if rounding explains how far they are off.
+
+    >>> gradients_equal({"gradient": 1e-6}), gradients_equal({"gradient": 1e-2, "rounding": 1e-6})
+    (True, False)
+    >>> gradients_equal({"gradient": 1e-2, "rounding": 4e-3}) is None
+    True
+    """
+    error = numerics.get("gradient", 1.0)
+    if error <= GRADIENT_TOLERANCE:
+        return True
+    return None if error <= ROUNDINGS * numerics.get("rounding", 0.0) else False
+
+
+def unjudged_words(numerics: Mapping[str, float]) -> str:
+    """Say why gradients cannot be judged.
+
+    >>> unjudged_words({"gradient": 0.014, "rounding": 0.14})
+    'they are 1.4e-02 off, and a rounding of the weights alone changes them by 1.4e-01'
+    """
+    error, rounding = numerics["gradient"], numerics["rounding"]
+    return f"they are {error:.1e} off, and a rounding of the weights alone changes them by {rounding:.1e}"
 
 
 def unstamped_makespan(rows: Sequence[Sequence[Mapping[str, Any]]]) -> float:

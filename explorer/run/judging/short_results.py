@@ -65,14 +65,16 @@ def compare_short(
     speedup = median(b / a for a, b in zip(seen.rounds_s, base.rounds_s, strict=True))
     expected = median(b / a for a, b in zip(ours, theirs, strict=True))
     numerics = compare.numerics_of(rows("numerics"))
-    ok = numerics.get("gradient", 1.0) <= compare.GRADIENT_TOLERANCE
-    validated = [*scaled.validated, "gradients and weights against one process"]
+    ok = compare.gradients_equal(numerics)
+    against_one = "gradients and weights against one process"
+    validated = [*scaled.validated, *([] if ok is None else [against_one])]
+    unjudged = [f"{against_one}: {compare.unjudged_words(numerics)}"] if ok is None else []
     engines = _engine_runs(main, seen.makespan_s, rows) if engine == "torch" else []
     if engines:
         own, torchs = engines
         difference = compare.relative_pct(torchs.step_time_s, own.step_time_s)
         equal = torchs.gradient <= compare.GRADIENT_TOLERANCE
-        ok = ok and equal
+        ok = ok if equal else False
         words = f"{'equal' if equal else 'DIFFERENT'} gradients, {difference:+.1f} % time"
         validated.append(f"the same order on torch's own runtime: {words}")
     contention = min(known[0].cpu_share, seen.cpu_share, base.cpu_share)
@@ -87,7 +89,7 @@ def compare_short(
         numerics_ok=ok,
         contention=contention,
         validated=validated,
-        not_validated=list(scaled.not_validated),
+        not_validated=[*scaled.not_validated, *unjudged],
         verdict=compare.verdict_of(
             contention=contention, numerics_ok=ok, error_pct=error,
             tolerance_pct=compare.SPEEDUP_TOLERANCE_PCT,

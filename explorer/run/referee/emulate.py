@@ -28,6 +28,8 @@ from explorer.run.spec import RunCase
 from explorer.tasks.skeleton import Piece
 from explorer.updates import GRADIENTS, WEIGHTS, rule_of
 
+SUSPECT = 1e-5
+"""Errors of gradients from which it is asked how much rounding alone changes them."""
 FLOOR = 1e-2
 """Gradients smaller than this share of the model's largest are compared with that share of it."""
 
@@ -35,7 +37,8 @@ FLOOR = 1e-2
 class Emulation:
     """The whole model, with all pieces, in one process."""
 
-    def __init__(self, case: RunCase, device: torch.device) -> None:
+    def __init__(self, case: RunCase, device: torch.device, *, nudged: bool = False) -> None:
+        """`nudged`: begin with weights that differ by a rounding, each up or down by lot."""
         self.books, self.case, self.device = Replay(case), case, device
         self.model = self.books.model
         self.units = units_of(self.model)
@@ -43,6 +46,8 @@ class Emulation:
         self.pieces = tuple(self.books.workers)
         self.rules = {name: rule_of(choice) for name, choice in self.books.choices.items()}
         start = self.units.weights(range(len(self.model.units)), device)
+        if nudged:
+            start = {name: _nudged(value) for name, value in start.items()}
         # per version: weights, and what the optimizer's next update would subtract from them
         self.weights: dict[Piece, list[Weights]] = {}
         self.directions: dict[Piece, list[Weights]] = {}
@@ -334,7 +339,8 @@ def compare_with_emulation(run: Compute) -> dict[str, float]:
     errors of tiny gradients by those gradients.
 
     An error is a tensor's largest difference over its own largest entry (or `FLOOR` of the largest gradient
-    of all).
+    of all). `rounding` is how much a rounding of the weights changes the gradients of one process; 0 where
+    the errors are too small to ask.
     """
     right = Emulation(run.case, run.device)
     right.finish()
@@ -362,11 +368,32 @@ def compare_with_emulation(run: Compute) -> dict[str, float]:
         "gradient": gradient,
         "first": first,
         "weight": weight,
+        "rounding": _rounding(right) if SUSPECT < gradient < float("inf") else 0.0,
         "compared": float(len(run.applied)),
         "largest_gradient": largest,
         "loss_first": right.losses[0],
         "loss_last": right.losses[-1],
     }
+
+
+def _rounding(right: Emulation) -> float:
+    """Return the largest relative change of a gradient if weights begin a rounding away."""
+    other = Emulation(right.case, right.device, nudged=True)
+    other.finish()
+    largest = max((float(g.abs().max()) for g in right.gradients.values()), default=0.0)
+    changes = [
+        float((other.gradients[key] - g).abs().max()) / max(float(g.abs().max()), FLOOR * largest, 1e-30)
+        for key, g in right.gradients.items()
+    ]
+    return max(changes, default=0.0)
+
+
+def _nudged(weight: torch.Tensor) -> torch.Tensor:
+    """Return a weight whose entries are a rounding larger or smaller."""
+    generator = torch.Generator().manual_seed(0)
+    signs = torch.randint(2, weight.shape, generator=generator).mul_(2).sub_(1).to(weight)
+    moved = weight.detach() * (1 + signs * torch.finfo(weight.dtype).eps)
+    return moved.requires_grad_(weight.requires_grad)
 
 
 __all__ = ["Emulation", "compare_with_emulation"]

@@ -31,6 +31,25 @@ def skip() -> Any:
     return Skip(), {"x": torch.zeros(1, 6), "mask": torch.ones(1, 8, dtype=torch.long)}
 
 
+class Touchy(nn.Module):
+    """Layers whose outputs turn some thousand times faster than their inputs: in fp32 no digit of a gradient
+    is sure.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.head = nn.Linear(6, 8), nn.Linear(8, 8), nn.Linear(8, 4)
+
+    def forward(self, x: Any) -> Any:
+        x = torch.sin(3000 * self.first(x))
+        return self.head(torch.sin(3000 * self.second(x)))
+
+
+def touchy() -> Any:
+    """A module that no precision is enough for."""
+    return Touchy(), {"x": torch.zeros(1, 6)}
+
+
 class Block(nn.Module):
     """A residual block of two linear layers."""
 
