@@ -40,7 +40,7 @@ CURVE_WIDTH = 0.15
 """80 % half-width of a whole efficiency curve."""
 RESTARTS = 2
 """Most times that a fit looks away from where a descent ended, and starts again if rows like it better."""
-AWAY = (1.0, -1.0, 2.0, -2.0)
+AWAY = (0.5, -0.5, 1.0, -1.0, 1.5, -1.5, 2.0, -2.0)
 """Standard deviations by which each number is tried elsewhere."""
 SCATTER = 0.04
 """Standard deviation of rows around a perfect simulator, in logarithms."""
