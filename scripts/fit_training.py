@@ -38,7 +38,15 @@ MEMORY_KNOBS = ("reserved_bytes", "cached_fraction")
 Say = Callable[[str], None]
 
 
-def training(say: Say, processes: int, *, dry: bool, only: Sequence[str] = ("*",)) -> None:
+def training(
+    say: Say,
+    processes: int,
+    *,
+    dry: bool,
+    only: Sequence[str] = ("*",),
+    sets: Sequence[str] = (),
+    most: int = MOST_ROWS,
+) -> None:
     """Fit the knobs of training steps, group by group, and write them.
 
     Args:
@@ -46,10 +54,12 @@ def training(say: Say, processes: int, *, dry: bool, only: Sequence[str] = ("*",
         processes: most processes at a time.
         dry: write no profile.
         only: shell patterns of the keys of knobs that move; all others stay where the profiles have them.
+        sets: sets whose rows take part; () for all.
+        most: most rows of a set.
     """
-    places = paths_of(published(), {})
-    read = {name: SETS.get(name).read(places[name]).rows for name in published()}
-    rows = rows_of_sets(lambda name: read[name], places, most=MOST_ROWS)
+    places = paths_of(sets or published(), {})
+    read = {name: SETS.get(name).read(place).rows for name, place in places.items()}
+    rows = rows_of_sets(lambda name: read[name], places, most=most)
     used = {row.source for row in rows}
     clusters = {id(row.case.cluster): row.case.cluster for found in read.values() for row in found}
     known = {knob.key: knob for cluster in clusters.values() for knob in knobs_of(cluster)}
@@ -103,12 +113,21 @@ def main() -> None:
     parser.add_argument(
         "--only", nargs="+", default=["*"], help="shell patterns of the keys of knobs that move"
     )
+    parser.add_argument("--sets", nargs="+", default=[], help="sets whose rows take part; default: all")
+    parser.add_argument("--most", type=int, default=MOST_ROWS, help="most rows of a set")
     parser.add_argument("--dry", action="store_true", help="write nothing")
     parser.add_argument("--reference", type=Path, help="folder of the published measurements")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
     use_reference(given.reference)
-    training(lambda line: print(line, flush=True), given.processes, dry=given.dry, only=given.only)
+    training(
+        lambda line: print(line, flush=True),
+        given.processes,
+        dry=given.dry,
+        only=given.only,
+        sets=given.sets,
+        most=given.most,
+    )
 
 
 if __name__ == "__main__":
