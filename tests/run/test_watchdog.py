@@ -161,6 +161,17 @@ def test_what_torchrun_works_is_no_life_of_ranks_that_it_has_started() -> None:
     assert found is not None
 
 
+def test_seconds_in_which_nobody_looked_are_nobodys_fault() -> None:
+    """A launcher that got no core for a minute counts anew, and finds who stands still then."""
+    ranks = Ranks([COMPUTING, WAITING])
+    assert ranks.after(5.0) is None
+    ranks.now += 60.0
+    assert ranks.after(4.0) is None
+    found = ranks.after(10.0)
+    assert found is not None
+    assert 10.0 <= found.still_s < 10.2
+
+
 def test_pages_that_change_are_life_enough() -> None:
     ranks = Ranks([COMPUTING, WAITING])
 

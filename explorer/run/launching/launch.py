@@ -287,7 +287,9 @@ class RunHandle:
             # torchrun keeps the store by which ranks find each other; once they have, they do without it
             agent = look_at(self.process.pid) if self._some_start() else None
             self._stopped_s = (self._stopped_s or now) if agent is not None and agent.stopped else 0.0
-        if self._stopped_s and now - self._stopped_s > self.spec.patience_s:
+        if self._stopped_s:  # ranks that wait for it are not to blame
+            if now - self._stopped_s <= self.spec.patience_s:
+                return None
             return RunError("torchrun is stopped by a signal; the run was ended", log=self.log())
         pids = {**self._starting, **self._pids}
         found = self._watchdog.judge(self.pages.read, pids, self._done, agent=self.process.pid)

@@ -5,7 +5,8 @@ machine with a dozen other programs everything takes a dozen times as long, but 
 or that waits for a message that never comes, shows neither. So seconds alone never condemn a rank: they are
 counted from the last sign of life of *any* rank, and the limit grows with the machine's load. Until torchrun
 has started a rank its own work is that rank's: it imports torch first, which takes half a minute where ten
-programs want each core. A rank that a signal has stopped is told at once, whatever the others do.
+programs want each core. Seconds in which this process did not look count for nobody. A rank that a signal
+has stopped is told at once, whatever the others do.
 """
 
 from __future__ import annotations
@@ -109,6 +110,7 @@ class Watchdog:
         now = clock()
         self._lives = [_Life(-1, now, now, now) for _ in range(ranks)]
         self._agent, self._agent_looked_s = 0.0, now
+        self._judged_s = now
 
     def judge(
         self,
@@ -127,12 +129,20 @@ class Watchdog:
             agent: process that starts those without one; None if there is none.
         """
         now = self.clock()
+        self._leave_out(now - self._judged_s - LOOK_EVERY_S)
+        self._judged_s = now
         states = {rank: pages(rank) for rank in range(len(self._lives)) if rank not in done}
         if agent is not None and (waiting := [rank for rank in states if rank not in pids]):
             self._notice_agent(agent, waiting, now)
         for rank, status in states.items():
             self._notice(self._lives[rank], status, pids.get(rank), now)
         return self._stopped(states, now) or self._spinning(states, now) or self._still(states, now)
+
+    def _leave_out(self, unseen_s: float) -> None:
+        """Blame no rank for seconds in which nobody looked: this process had to wait for a core too."""
+        for life in self._lives if unseen_s > 0 else ():
+            life.alive_s += unseen_s
+            life.changed_s += unseen_s
 
     def _notice(self, life: _Life, status: Status, pid: int | None, now: float) -> None:
         """Take in what a rank shows about itself."""
