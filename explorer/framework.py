@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster, DeviceKind, Software, Source
 from explorer.cluster.attention_kernels import KERNELS, kernel_named
+from explorer.routing import DISPATCHES, EXPERT_KERNELS
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "kernels": ("", "fused", "eager"),
@@ -25,6 +26,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "checkpoints": ("", "whole", "needed"),
     "exchanges": ("", "units"),
     "selective": ("", "attention", "operators", "blocks"),
+    "dispatch": ("", *DISPATCHES),
+    "expert_kernels": ("", *EXPERT_KERNELS),
     "transfers": ("", "direct", "gather", "broadcast", "ordered", "best"),
     "buckets": ("always", "without_pipeline"),
 }
@@ -42,7 +45,9 @@ NO_COSTS = Software()
 UNITS = "units"
 """Exchanges by units: blocks, and all that is outside of them."""
 
-MODEL_SETTINGS = ("kernels", "softmax", "attention", "loss", "accumulation", "selective")
+MODEL_SETTINGS = (
+    "kernels", "softmax", "attention", "loss", "accumulation", "selective", "dispatch", "expert_kernels",
+)  # fmt: skip
 """Fields that are settings of models: `explorer.models.load_model` uses them unless others are given."""
 
 
@@ -95,6 +100,10 @@ class Framework:
     blocks; every microbatch waits for its first gathers and its last reductions. Empty: blocks are alike,
     and those of the next microbatch come while the device works on the one before.
     """
+    dispatch: str = ""
+    """How tokens reach the devices of their experts: a name in `explorer.routing.DISPATCHES`."""
+    expert_kernels: str = ""
+    """How the products of experts run: a name in `explorer.routing.EXPERT_KERNELS`."""
     selective: str = ""
     """What selective recomputation makes again: a name in `explorer.models.POLICIES`."""
     dummy_gradients: bool = False

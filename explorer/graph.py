@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from explorer.base.caching import Owner
 from explorer.base.errors import InputError
 from explorer.base.units import dtype_bytes, tensor_type
+from explorer.routing import Routing
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -183,6 +184,10 @@ class Layer:
     once: bool = False
     """Whether its block's recomputation stops before it: no backward needs what it and those behind it write
     (`Framework.checkpoints`).
+    """
+    routing: Routing | None = None
+    """How tokens reach the experts of a layer that has some; None where a source does not say: then its work
+    is that of its products alone.
     """
     selective: str = ""
     """Under selective recomputation: `keep` what it writes, make it `again`, or `drop` it if no backward

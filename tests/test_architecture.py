@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 # A part may import parts of its own line and of the lines above. "explorer" is the list of public names.
 ORDER = (
     "base",
-    "actions",
+    "actions routing",
     "graph cluster framework workload matrix_products",
     "framework_files",
     "models transforms cluster_profiles",

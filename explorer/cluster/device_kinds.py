@@ -60,6 +60,9 @@ class Software:
     cached_fraction: float = 0.0
     """Share of activations and buffers that the allocator keeps beyond the tensors at the peak: freed blocks
     that nothing fits in. It gives them back before it fails."""
+    expert_issue_s: float = 0.0
+    """Seconds the host takes for the product of one expert, where one call issues those of all
+    (`explorer.routing.STREAMS`)."""
     cast_bytes: float = 5.0
     """Bytes moved for each element that is cast to fp8 for a product: its largest magnitude is found (2), it
     is read again (2) and written (1); less if the cast itself finds the magnitude for the next step."""
@@ -87,8 +90,8 @@ class DeviceKind:
     generation: str = ""
     """Its maker's name of the architecture: `Ampere`; empty if unknown."""
     efficiency: tuple[tuple[str, Curve], ...] = ()
-    """By operation class (`matmul`, `attention`, `conv`, `memory`, `update`): fraction of peak over FLOPs, or
-    over bytes."""
+    """By operation class (`matmul`, `attention`, `conv`, `memory`, `update`, `permutation`): fraction of
+    peak over FLOPs, or over bytes."""
     compute_units: int = 0
     """Streaming multiprocessors (cores) among which a matrix product's tiles are dealt; 0 if unknown."""
     tiles: tuple[Tile, ...] = ()

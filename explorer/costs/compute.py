@@ -9,7 +9,8 @@ parameters once (Williams, Waterman, Patterson: Roofline, 2009), and `exposed` i
 accelerators; `busy` is how much longer kernels take in training than alone on an idle device. `compute` of a
 matrix product whose sizes are known follows from tiles and waves (`explorer.costs.products`), that of a fused
 attention from its kernel's blocks and tiles (`explorer.costs.attention`), of everything else from FLOPs by
-the device kind's efficiency curve of its class; if a curve rises so steeply that more work would take less
+the device kind's efficiency curve of its class (rows on their way to experts besides:
+`explorer.costs.expert_rows`); if a curve rises so steeply that more work would take less
 time, the time of the smaller work is kept.
 
 The host issues kernels ahead of the device, so a block takes the longer of the two sums:
@@ -36,6 +37,7 @@ from explorer.cluster import DeviceKind
 from explorer.costs.attention import attention_seconds, ring_seconds
 from explorer.costs.clocks import clocked
 from explorer.costs.efficiency import curve_of, effective_size
+from explorer.costs.expert_rows import Routed, add_row_seconds, add_sums, set_single_experts
 from explorer.costs.graph_work import NAMES, IntArray, WorkTable, work_table
 from explorer.costs.measured import Array, MeasuredRows, measured_rows
 from explorer.costs.memory_arrays import graph_arrays
@@ -283,7 +285,9 @@ def _physics(
     wide, own = scalar_bytes(precision), tensor_type(precision)
     flops = table.flops * (samples * work)
     moved = table.moved_elements * (samples * work * wide)
-    moved += (table.parameter_elements * wide + table.parameter_bytes) * work
+    routed = Routed(table, samples, work, split) if table.routing else None
+    held = work if routed is None else _held(routed, table, work, split)
+    moved += (table.parameter_elements * wide + table.parameter_bytes) * held
     memory = effective_size(curve_of(kind, "memory"), moved) / kind.memory_bandwidth_bytes_per_s
     seconds = np.empty_like(flops)
     for name, columns in zip(NAMES, table.classes, strict=True):
@@ -291,6 +295,10 @@ def _physics(
             seconds[:, columns] = _compute(kind, name, own, flops[:, columns])
     if kind.prices_shapes:
         _set_products(seconds, table, kind, samples, own, work, split)
+        if routed is not None:
+            sizes = local_sizes(table, routed.columns, samples, work, split)
+            set_single_experts(seconds, routed, sizes, table, kind, own)
+            add_sums(seconds, routed, sizes, table, kind, own)
     speed_up(seconds, table, kind, samples, precision, work, split)
     exposed = kind.exposed_memory * np.minimum(seconds, memory) if kind.exposed_memory else 0.0
     np.maximum(seconds, memory, out=seconds)
@@ -301,15 +309,24 @@ def _physics(
     seconds += effective_size(curve_of(kind, "memory"), summed) / kind.memory_bandwidth_bytes_per_s
     seconds += cast_seconds(table, kind, samples, precision, work, split)
     seconds += kind.launch_overhead_s * table.kernels
-    if kind.busy_slowdown:
-        seconds *= 1.0 + kind.busy_slowdown
     issue_s = kind.software.host_issue_s * np.array([1.0, *(kind.software.backward_issue,) * 2])
     host = issue_s[:, None] * table.kernels
+    if routed is not None:
+        add_row_seconds(seconds, host, routed, table, kind, wide)
+    if kind.busy_slowdown:
+        seconds *= 1.0 + kind.busy_slowdown
     idle = ~table.active | (samples * work <= 0)
     return (
         np.where(idle, 0.0, seconds * table.trips),
         np.where(idle, 0.0, host),  # one call of a library issues all steps of a recurrent layer
     )
+
+
+def _held(routed: Routed, table: WorkTable, work: Array | float, split: Array | None) -> Array:
+    """Return the shares of parameters that the device has: its experts', however many rows come to them."""
+    held = np.array(np.broadcast_to(np.asarray(work, dtype=float), table.trips.shape[1:]))
+    held[routed.columns] = 1.0 if split is None else split[:, routed.columns].prod(axis=0)
+    return held
 
 
 def _compute(kind: DeviceKind, name: str, precision: str, flops: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from explorer.base.units import dtype_bytes
 from explorer.graph import COMPUTE, Layer, LayerGraph
 from explorer.matrix_products import Contraction, contractions
+from explorer.routing import Routing
 
 Array = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -33,6 +35,9 @@ KERNELS: dict[str, tuple[int, int, int]] = {
 A linear layer of a parallel transformer is a product, views, copies, a bias and the nodes of its graph, so
 about five stand for it; convolutions and pointwise functions are single calls of a library.
 """
+
+NO_ROUTES: Array = np.zeros((5, 0))
+"""Column of a table without routed layers."""
 
 NARROW_KINDS = ("linear", "experts")
 """Kinds of layers whose products are in fp8 under that precision, if they are inside of a block."""
@@ -80,6 +85,11 @@ class WorkTable:
     """Directions in which there is work."""
     classes: tuple[IntArray, ...]
     """Columns of each class, in the order of `NAMES`."""
+    routing: tuple[Routing | None, ...]
+    """How tokens reach the experts of each layer; None where none are routed. () if nowhere."""
+    routed: Array
+    """Shape (5, layers): of routed layers tokens of a sample, experts of each, experts, their inner width,
+    and the width of a token."""
 
     def taken(self, columns: IntArray) -> WorkTable:
         """Return the table of some columns."""
@@ -100,6 +110,8 @@ class WorkTable:
             trips=self.trips[:, columns],
             active=self.active[:, columns],
             classes=tuple(np.flatnonzero(of_class[columns] == number) for number in range(len(NAMES))),
+            routing=tuple([self.routing[i] for i in columns.tolist()]) if self.routing else (),
+            routed=self.routed[:, columns] if self.routing else NO_ROUTES,
         )
 
 
@@ -109,20 +121,25 @@ def work_table(graph: LayerGraph) -> tuple[WorkTable, IntArray]:
     seen: dict[object, int] = {}
     columns: list[Array] = []
     classes: list[int] = []
+    examples: list[Layer] = []
     inverse = np.empty(len(graph.layers), dtype=np.int64)
     for i, (layer, product) in enumerate(zip(graph.layers, contractions(graph), strict=True)):
         column = _column(graph, layer, product, trains=trains)
-        signature = (layer.kind, column.tobytes())
+        signature = (layer.kind, layer.routing and _routed(layer), column.tobytes())
         if signature not in seen:
             seen[signature] = len(columns)
             columns.append(column)
+            examples.append(layer)
             classes.append(NAMES.index(CLASSES.get(layer.kind, "memory")))
         inverse[i] = seen[signature]
-    return _table(np.stack(columns, axis=-1), np.asarray(classes)), inverse
+    return _table(np.stack(columns, axis=-1), np.asarray(classes), examples), inverse
 
 
-def _table(stacked: Array, of_class: IntArray) -> WorkTable:
+def _table(stacked: Array, of_class: IntArray, examples: Sequence[Layer]) -> WorkTable:
+    some = any(layer.routing is not None for layer in examples)
     return WorkTable(
+        routing=tuple([layer.routing for layer in examples]) if some else (),
+        routed=np.array([_routed(layer)[1:] for layer in examples]).T if some else NO_ROUTES,
         flops=stacked[0],
         moved_elements=stacked[1],
         parameter_elements=stacked[2],
@@ -178,6 +195,17 @@ def _column(graph: LayerGraph, layer: Layer, product: Contraction | None, *, tra
             else:
                 column[3, d] += touched * dtype_bytes(parameter.dtype)
     return column
+
+
+def _routed(layer: Layer) -> tuple[Routing | None, float, float, float, float, float]:
+    """Return how a layer's tokens are routed, and its column of `WorkTable.routed`."""
+    if layer.routing is None:
+        return (None, 0.0, 0.0, 0.0, 0.0, 0.0)
+    sizes = {dim.name: dim.size for dim in layer.dims}
+    matrices = max(1, sum("ffn" in use.dims and "experts" in use.dims for use in layer.parameters))
+    one = 2.0 * matrices * sizes["seq"] * sizes["ffn"] * sizes["embed"]
+    chosen = layer.forward.flops / one
+    return (layer.routing, sizes["seq"], chosen, sizes["experts"], sizes["ffn"], sizes["embed"])
 
 
 def _shared_by(graph: LayerGraph, layer: Layer) -> int:

@@ -193,19 +193,24 @@ def _under(graph: LayerGraph, framework: Framework, own: frozenset[str]) -> Laye
     policy = "" if "selective" in own else framework.selective
     summed = "" if "accumulation" in own else framework.accumulation
     stops = framework.checkpoints == "needed"
-    if not policy and not stops and summed in ("", "fused"):
+    sent = "" if "dispatch" in own else framework.dispatch
+    kernels = "" if "expert_kernels" in own else framework.expert_kernels
+    routed = bool(sent or kernels) and any(layer.routing is not None for layer in graph.layers)
+    if not policy and not stops and not routed and summed in ("", "fused"):
         return graph
 
     def make() -> LayerGraph:
         from explorer.models._accumulate import with_accumulation
+        from explorer.models._routing import with_routing
         from explorer.models._selective import with_early_stop, with_policy
 
-        made = with_policy(graph, policy) if policy else graph
+        made = with_routing(graph, dispatch=sent, kernels=kernels) if routed else graph
+        made = with_policy(made, policy) if policy else made
         made = with_early_stop(made) if stops else made
         return made if summed in ("", "fused") else with_accumulation(made, summed)
 
     # the same graph and framework give the same object: caches know graphs by their identity
-    return graph.memo(f"models.under {policy} {summed} {stops}", make)
+    return graph.memo(f"models.under {policy} {summed} {stops} {sent} {kernels}", make)
 
 
 def _check_sequence_length(sequence_length: int | None) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from explorer.graph import LayerGraph
+from explorer.graph import Layer, LayerGraph
 
 PASSES = {"fused": 0, "separate": 3, "flat": 9}
 """Times the weights' elements pass memory, in the precision of compute, by who sums gradients.
@@ -25,6 +25,13 @@ def with_accumulation(graph: LayerGraph, how: str = "separate") -> LayerGraph:
     """Make the matrix products of a model leave the sums of their weight gradients to separate kernels."""
     passes = PASSES[how]
     layers = (
-        replace(layer, gradient_passes=passes) if layer.kind == "linear" else layer for layer in graph.layers
+        replace(layer, gradient_passes=passes)
+        if layer.kind == "linear" or layer.routing is not None
+        else layer
+        for layer in graph.layers
     )
     return replace(graph, layers=tuple(layers))
+
+
+def _is_summed(layer: Layer) -> bool:
+    return layer.kind == "linear" or layer.routing is not None

@@ -25,6 +25,7 @@ from explorer.graph import (
     Use,
     Work,
 )
+from explorer.routing import Routing
 
 FREE, NO_DEFAULTS = Work(), Defaults()
 
@@ -150,6 +151,7 @@ class GraphParts:
         trips: int = 1,
         causal: bool = False,
         documents: tuple[int, ...] = (),
+        routing: Routing | None = None,
     ) -> None:
         """Add any layer in its own terms: all other methods end here.
 
@@ -184,6 +186,7 @@ class GraphParts:
                 last_read_by=tuple(BY_WEIGHT if item in late else BY_INPUT for item in saved) if said else (),
                 causal=causal,
                 documents=documents,
+                routing=routing,
                 trips=trips,
             )
         )

@@ -7,6 +7,10 @@ from collections.abc import Mapping
 from explorer.graph import Work
 from explorer.models._attention import AttentionLayers
 from explorer.models._parts import Value
+from explorer.routing import Routing
+
+USUAL_ROUTING = Routing()
+"""All-to-all, one kernel for all experts, each with as many rows as come."""
 
 
 class SequenceLayers(AttentionLayers):
@@ -94,12 +98,15 @@ class SequenceLayers(AttentionLayers):
         )  # fmt: skip
         return y
 
-    def experts(self, name: str, x: Value, scores: Value, *, ffn: int, active: int) -> Value:
+    def experts(
+        self, name: str, x: Value, scores: Value, *, ffn: int, active: int, routing: Routing = USUAL_ROUTING
+    ) -> Value:
         """Add gated feed-forward experts, `active` of them per token, weighted by `scores`.
 
         Only active experts cost FLOPs: 6 seq active embed ffn. What is kept has one row per token and chosen
         expert; that axis of size `active` is mapped onto ``experts``, so a device with one part in n of the
-        experts is charged one part in n of the rows: balanced routing is assumed.
+        experts is charged one part in n of the rows, times the load that `routing` makes of it. The work's
+        elements are those of the products; `explorer.costs.expert_rows` adds what moves rows.
         """
         seq, embed, experts = x.size("seq"), x.size("embed"), scores.size("experts")
         wide, narrow = {"experts": experts, "ffn": ffn}, {"embed": embed}
@@ -114,10 +121,11 @@ class SequenceLayers(AttentionLayers):
         kept += [self.internal(name, part, {**rows, "embed": embed}) for part in ("dispatched", "outputs")]
         factors = [kept[2], kept[3]]  # the products' inputs; the rest is read by the input gradient
         y = self.output(name, {"seq": seq, "embed": embed}, [x, scores], weights)
-        moved = x.elements + y.elements + 2 * sum(value.elements for value in kept)
+        moved = seq * active * (2 * embed + 3 * ffn)
         work = Work(flops=6 * seq * active * embed * ffn, moved_elements=moved)
         self.layer(
             name, "experts", reads=[x, scores], writes=[y, *kept], weights=weights, saves=[*kept, scores],
             for_weights=factors, sizes={"experts": experts}, forward=work, input_grad=work, weight_grad=work,
+            routing=routing,
         )  # fmt: skip
         return y

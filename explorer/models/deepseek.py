@@ -8,14 +8,18 @@ counted.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from explorer.base.registry import Option
 from explorer.graph import Defaults, LayerGraph, Work
 from explorer.models import SOURCES
 from explorer.models._decoders import FUSED_LOSS, check_at_most, check_sizes, tokens_and_targets
+from explorer.models._routing import ROUTING, read_routing
 from explorer.models.builder import GraphBuilder, Value
 from explorer.models.llama import feed_forward_half, gated, head_and_loss
+from explorer.routing import Routing
 
 V2 = "DeepSeek-AI 2024, DeepSeek-V2, arXiv:2405.04434, section 3.1.2"
 V3 = "DeepSeek-AI 2024, DeepSeek-V3 Technical Report, arXiv:2412.19437, section 4.2"
@@ -114,19 +118,26 @@ def _attention_half(b: GraphBuilder, x: Value, size: LatentSize) -> Value:
     )
 
 
-def _mixture_half(b: GraphBuilder, x: Value, size: LatentSize) -> Value:
+def _mixture_half(b: GraphBuilder, x: Value, size: LatentSize, routing: Routing) -> Value:
     h = b.norm("moe.norm", x, bias=False)
     scores = b.router("moe.router", h, size.experts, bias=size.balanced)
-    y = b.experts("moe.experts", h, scores, ffn=size.expert_ffn, active=size.active)
+    y = b.experts("moe.experts", h, scores, ffn=size.expert_ffn, active=size.active, routing=routing)
     if size.shared_ffn:
         y = b.add("moe.sum", y, gated(b, "moe.shared", h, size.shared_ffn))
     return b.add("moe.add", y, x)
 
 
 def _deepseek(
-    name: str, size: LatentSize, sequence_length: int | None, *, global_batch: int, source: str
+    name: str,
+    size: LatentSize,
+    sequence_length: int | None,
+    settings: Mapping[str, Any],
+    *,
+    global_batch: int,
+    source: str,
 ) -> LayerGraph:
     seq = sequence_length or 4096
+    routing = read_routing(size.experts, **settings)
     # Both papers: AdamW, 4096 tokens. V3 was trained in fp8; bf16 is what others run it in.
     defaults = Defaults(global_batch=global_batch, sequence_length=seq, precision="bf16", optimizer="adamw")
     b = GraphBuilder(name, defaults=defaults, source=source)
@@ -135,7 +146,10 @@ def _deepseek(
     for i in range(size.layers):
         with b.block(f"layers.{i}"):
             x = _attention_half(b, x, size)
-            x = feed_forward_half(b, x, size.ffn) if i < size.dense_layers else _mixture_half(b, x, size)
+            if i < size.dense_layers:
+                x = feed_forward_half(b, x, size.ffn)
+            else:
+                x = _mixture_half(b, x, size, routing)
     head_and_loss(b, x, targets, size.vocab, fused=size.fused_loss)
     return b.build()
 
@@ -168,34 +182,45 @@ _HELP = {
 
 @SOURCES.add(
     "deepseek", title="DeepSeek of any size", paper=V3, family="deepseek", parameters=671_026_419_200,
-    options=tuple(Option(name=name, default=getattr(_V3, name), help=text) for name, text in _HELP.items()),
+    options=(
+        *(Option(name=name, default=getattr(_V3, name), help=text) for name, text in _HELP.items()), *ROUTING,
+    ),
 )  # fmt: skip
 def deepseek(
-    *, balanced: bool, fused_loss: bool, sequence_length: int | None = None, **sizes: int
+    *, balanced: bool, fused_loss: bool, sequence_length: int | None = None, **settings: Any
 ) -> LayerGraph:
     """Build DeepSeek of any size; its defaults are V3.
 
     Raises:
-        InputError: a size below 1, more dense blocks than blocks, or more active experts than there are.
+        InputError: a size below 1, more dense blocks than blocks, more active experts than there are, or a
+            routing that cannot be.
     """
+    routing = {option.name: settings.pop(option.name) for option in ROUTING}
+    sizes: dict[str, int] = settings
     size = LatentSize(balanced=balanced, fused_loss=fused_loss, **sizes)
     may_be_none = {"q_lora", "shared_ffn", "dense_layers"}
     check_sizes("deepseek", {name: value for name, value in sizes.items() if name not in may_be_none})
     check_sizes("deepseek", {name: sizes[name] for name in may_be_none}, least=0)
     check_at_most("deepseek", "dense_layers", size.dense_layers, "layers", size.layers)
     check_at_most("deepseek", "active", size.active, "experts", size.experts)
-    return _deepseek("deepseek", size, sequence_length, global_batch=15360, source=V3)
+    return _deepseek("deepseek", size, sequence_length, routing, global_batch=15360, source=V3)
 
 
-@SOURCES.add("deepseek-v2", title="DeepSeek-V2 236B", paper=V2, family="deepseek", parameters=235_741_434_880)
-def deepseek_v2(*, sequence_length: int | None = None) -> LayerGraph:
+@SOURCES.add(
+    "deepseek-v2", title="DeepSeek-V2 236B", paper=V2, family="deepseek", parameters=235_741_434_880,
+    options=ROUTING,
+)  # fmt: skip
+def deepseek_v2(*, sequence_length: int | None = None, **routing: Any) -> LayerGraph:
     """Build DeepSeek-V2: 60 blocks of width 5120, one dense, with 2 shared and 6 of 160 routed experts."""
     # Section 3.1.2: the batch grows from 2304 to 9216.
-    return _deepseek("deepseek-v2", _V2, sequence_length, global_batch=9216, source=V2)
+    return _deepseek("deepseek-v2", _V2, sequence_length, routing, global_batch=9216, source=V2)
 
 
-@SOURCES.add("deepseek-v3", title="DeepSeek-V3 671B", paper=V3, family="deepseek", parameters=671_026_419_200)
-def deepseek_v3(*, sequence_length: int | None = None) -> LayerGraph:
+@SOURCES.add(
+    "deepseek-v3", title="DeepSeek-V3 671B", paper=V3, family="deepseek", parameters=671_026_419_200,
+    options=ROUTING,
+)  # fmt: skip
+def deepseek_v3(*, sequence_length: int | None = None, **routing: Any) -> LayerGraph:
     """Build DeepSeek-V3: 61 blocks of width 7168, three dense, one shared and 8 of 256 routed experts."""
     # Section 4.2: the batch grows from 3072 to 15360.
-    return _deepseek("deepseek-v3", _V3, sequence_length, global_batch=15360, source=V3)
+    return _deepseek("deepseek-v3", _V3, sequence_length, routing, global_batch=15360, source=V3)

@@ -1,9 +1,10 @@
-"""Experts: each device holds some of them, and tokens travel there and back by all-to-all.
+"""Experts: each device holds some of them, and tokens travel there and back.
 
 Over an axis that splits `experts`, every device starts with its own tokens (its samples where the axis is
 carved out of the replicas, else its part of the sequence), sends each to the devices of its chosen experts
 and gets the results back: two all-to-all of (tokens x active experts x width) forward and two backward
-(GShard; Megatron Core). Routing is assumed balanced.
+(GShard; Megatron Core). Or all tokens are gathered on all devices, and their sums scattered again: an
+all-gather and a reduce-scatter each way. How many rows the busiest device has is `explorer.sharding.loads`'.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from explorer.graph import COMPUTE, Layer, Use
+from explorer.routing import ALL_GATHER
 from explorer.sharding.derive import RULES, Inner, Signature, einsum, sizes_of
 from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, Axis, State
 
@@ -31,17 +33,32 @@ def experts(layer: Layer, dims: tuple[str, ...], axis: Axis) -> Signature | None
         state if is_own else _tokens(use, axis)
         for use, state, is_own in zip(layer.writes, signature.writes, own, strict=True)
     )
-    # The buffer of one device: all tokens of its own samples, or its part of the sequence.
-    local = active_experts(layer) * (1.0 if axis.carved else 1.0 / axis.size)
-    exchange = Inner(op="all_to_all", tensor=token_read(layer), factor=local, dtype=COMPUTE)
+    there, back = _exchanges(layer, axis)
     return replace(
         signature,
         reads=reads,
         writes=writes,
         read_gradients=tuple(PARTIAL if state == BROADCAST else state for state in reads),
-        forward=(exchange, exchange),
-        backward=(exchange, exchange),
+        forward=(there, back),
+        backward=(there, back),
     )
+
+
+def _exchanges(layer: Layer, axis: Axis) -> tuple[Inner, Inner]:
+    """Return how tokens go to their experts and back; the backward's gradients take the same ways."""
+    tokens = token_read(layer)
+    if layer.routing is not None and layer.routing.dispatch == ALL_GATHER:
+        # The whole buffer: all tokens of all devices.
+        gathered = float(axis.size) if axis.carved else 1.0
+        there, back = (
+            Inner(op=op, tensor=tokens, factor=gathered, dtype=COMPUTE)
+            for op in ("all_gather", "reduce_scatter")
+        )
+        return there, back
+    # The buffer of one device: all tokens of its own samples, or its part of the sequence.
+    local = active_experts(layer) * (1.0 if axis.carved else 1.0 / axis.size)
+    exchange = Inner(op="all_to_all", tensor=tokens, factor=local, dtype=COMPUTE)
+    return exchange, exchange
 
 
 def _mixed(layer: Layer) -> set[str]:

@@ -26,6 +26,7 @@ from explorer.sharding.derive import (
     passed_on,
     sizes_of,
 )
+from explorer.sharding.loads import load_of, row_loads
 from explorer.sharding.states import BROADCAST, PARTIAL, Axis, State, TensorPlacement, part, share
 from explorer.sharding.wiring import ELEMENTWISE, Shapes, Template
 
@@ -78,10 +79,12 @@ class LayerPlan:
     """Placement in which the layer needs the gradient of every write."""
     write_sizes: Shapes
     """Per write, the sizes in which pieces are counted: those of the dimensions its axes are mapped to."""
+    write_loads: tuple[float, ...]
+    """Per write, how many times an even part the busiest device has (`explorer.sharding.loads`)."""
     parameters: tuple[Held, ...]
     """One device's holding of every parameter."""
     work: float
-    """Share of the layer's work per sample of its replica."""
+    """Share of the layer's work per sample of its replica; of experts the busiest device's."""
     pieces: tuple[tuple[str, float], ...]
     """Dimensions that are split, with the share of each that one device has; of keys and values that go
     around a ring (`ring`) the share that it has at a time.
@@ -150,17 +153,24 @@ def make_plan(
     read, written = len(layer.reads), len(layer.writes)
     reads, writes = _across(chosen, "reads", read), _across(chosen, "writes", written)
     elementwise = layer.kind in ELEMENTWISE
+    pieces = _pieces(sizes, chosen, axes)
+    load = load_of(layer, pieces)
     return LayerPlan(
         reads=reads,
         writes=writes,
         read_gradients=_across(chosen, "read_gradients", read),
         write_gradients=_across(chosen, "write_gradients", written),
         write_sizes=write_sizes,
+        write_loads=row_loads(layer, load),
         parameters=_held(template, chosen, group, axes),
-        work=_work(sizes, chosen, axes),
-        pieces=_pieces(sizes, chosen, axes),
-        forward=_exchanges(chosen, "forward", (template.reads, write_sizes), (reads, writes), axes),
-        backward=_exchanges(chosen, "backward", (template.reads, write_sizes), (reads, writes), axes),
+        work=_work(sizes, chosen, axes) * load,
+        pieces=pieces,
+        forward=_loaded(
+            _exchanges(chosen, "forward", (template.reads, write_sizes), (reads, writes), axes), load
+        ),
+        backward=_loaded(
+            _exchanges(chosen, "backward", (template.reads, write_sizes), (reads, writes), axes), load
+        ),
         again=_exchanges(chosen, "again", (template.reads, write_sizes), (reads, writes), axes),
         free=tuple(
             i for i in sorted(group.own) if not follow and elementwise and _is_replicated(chosen[i], axes[i])
@@ -297,6 +307,18 @@ def _exchanges(
             elements = kept * inner.factor * share(tuple(others), sizes, plain)
             found.append(Exchange(inner.op, i, elements, inner.dtype))
     return tuple(found)
+
+
+def _loaded(exchanges: tuple[Exchange, ...], load: float) -> tuple[Exchange, ...]:
+    """Return exchanges of rows as the busiest device has them; what all devices gather, all have."""
+    if load == 1.0:
+        return exchanges
+    return tuple(
+        [
+            item._replace(elements=item.elements * load) if item.op == "all_to_all" else item
+            for item in exchanges
+        ]
+    )
 
 
 def _has(signature: Signature, way: str, inner: Inner) -> bool:

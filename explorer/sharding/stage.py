@@ -82,6 +82,8 @@ class GraphSharding:
         if self.axes:
             self.tensors = plan_tensors(graph, self.assigned, self.plans, self.axes)
             self.tensor_share = np.array([plan.rest.share for plan in self.tensors.plans])[self.tensors.of]
+        elif self.work.max(initial=1.0) > 1.0:  # experts that are padded compute more rows than there are
+            self.tensor_share = np.array([self.rest(t).share for t in range(len(graph.tensors))])
 
     def group(self, layer: int) -> TemplateGroup:
         """Return the layout and mesh of a layer."""

@@ -80,9 +80,10 @@ def rest_of(
     axes: tuple[Axis, ...],
 ) -> Rest:
     """Return a tensor as it is between its writer and its readers."""
-    if not axes:  # nothing is split: plans of unsplit layers list no reads
-        return Rest(placement=(), sizes=shape, share=1.0)
     source, readers = wires.writer[tensor], wires.readers[tensor]
+    load = plans[source[0]].write_loads[source[1]] if source else 1.0
+    if not axes:  # nothing is split: plans of unsplit layers list no reads
+        return Rest(placement=(), sizes=shape, share=load)
     first = plans[readers[0][0]].reads[readers[0][1]] if readers else None
     if source is None:
         sizes, written = shape, None
@@ -90,7 +91,7 @@ def rest_of(
         plan = plans[source[0]]
         sizes, written = plan.write_sizes[source[1]], plan.writes[source[1]]
     placement = _rest_placement(written, first, axes)
-    return Rest(placement=placement, sizes=sizes, share=share(placement, sizes, axes))
+    return Rest(placement=placement, sizes=sizes, share=share(placement, sizes, axes) * load)
 
 
 def _rest_placement(

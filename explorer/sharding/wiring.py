@@ -132,7 +132,7 @@ def _template_key(layer: Layer, shapes: tuple[Shapes, Shapes, Shapes]) -> Hashab
     # The work counts only if a rule reads it (experts).
     return (
         layer.kind,
-        layer.forward.flops if layer.kind == "experts" else is_linear(layer),
+        (layer.forward.flops, layer.routing) if layer.kind == "experts" else is_linear(layer),
         tuple([(dim.name, dim.size, dim.splittable) for dim in layer.dims]),
         # the shapes tell how many of these are reads and writes
         tuple([use.dims for use in (*layer.reads, *layer.writes, *layer.parameters)]),

@@ -10,6 +10,7 @@ from explorer.base.units import DTYPE_BYTES
 from explorer.cluster import SURELY, ProductKernels, Software, Tile
 from explorer.cluster.calibration import MODEL, UNCALIBRATED, MeasuredStep
 from explorer.graph import AGAIN, DROP, KEEP, Layer, LayerGraph, Work
+from explorer.routing import Routing
 from explorer.strategy import (
     OFFLOADS,
     OVERLAPS,
@@ -238,6 +239,10 @@ CHANGES: dict[tuple[str, str], Changes] = {
     ("ProductKernels", "tiles"): values((Tile(rows=64, columns=64, fraction=0.1),)),
     ("ProductKernels", "splits"): values((1,), (1, 8)),
     ("ProductKernels", "sustained"): values(()),
+    ("Layer", "routing"): values(None, Routing(imbalance=1.2)),
+    ("Routing", "dispatch"): values("all_gather"),
+    ("Routing", "kernels"): values("each"),
+    ("Routing", "capacity"): values(1.0),
     ("Sharding", "layers"): values(("loss",), ("norm", "head")),
     ("Sharding", "meshes"): values((Mesh(devices=(0, 1, 2, 3), axes=(("replica", 2), ("wide", 2))),)),
     ("Slice", "layer"): edited(whole_layer),

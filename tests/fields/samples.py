@@ -28,7 +28,8 @@ from explorer.graph import Defaults, LayerGraph, Measured
 from explorer.models.builder import GraphBuilder
 from explorer.models.gpt import attention_half, feed_forward_half
 from explorer.models.synthetic import chain
-from explorer.sharding.layouts import megatron_layout
+from explorer.routing import Routing
+from explorer.sharding.layouts import expert_layout, megatron_layout
 from explorer.strategy import JobStrategy, Mesh, Sharding, Slice, Stage, Strategy, Sync, UpdateChoice
 from explorer.workload import Job, Workload
 
@@ -187,6 +188,19 @@ def recurrent() -> Sample:
     b = GraphBuilder("lstm", defaults=Defaults(global_batch=16))
     b.lstm("cell", b.input("x", {"seq": 32, "embed": 64}), 64)
     return one_stage(b.build())
+
+
+def routed() -> Sample:
+    """Experts over four replicas, whose busiest expert has more rows than others, up to its room."""
+    routing = Routing(kernels="streams", capacity=1.9, imbalance=1.5)
+    b = GraphBuilder("experts", defaults=Defaults(global_batch=16))
+    x = b.norm("norm", b.embedding("embed", b.input("x", {"seq": 64}), {"vocab": 100}, {"embed": 64}))
+    b.experts("moe", x, b.router("router", x, 8), ffn=128, active=2, routing=routing)
+    own = Sharding(
+        layers=("moe",), layout=expert_layout(),
+        meshes=(Mesh(devices=(0, 1, 2, 3), axes=(("replica", 1), ("expert", 4))),),
+    )  # fmt: skip
+    return with_stages(one_stage(b.build(), 4), shardings=(own,))
 
 
 def told(**changes: Any) -> Sample:
@@ -440,6 +454,7 @@ def samples() -> dict[str, Sample]:
         "peers": peers(),
         "sharded": sharded(),
         "cut": cut(),
+        "experts": routed(),
         "two models": two_models(),
         "split backward": split_backward(),
         "told with collectives": told_with_collectives(),
