@@ -330,6 +330,7 @@ def _check_uses(graph: LayerGraph) -> None:
     all_written = {use.name for item in graph.layers for use in item.writes}
     for item in graph.layers:
         _check_readers(item)
+        _check_routing(item)
         for use in item.reads:
             if use.name not in tensors:
                 raise InputError(
@@ -362,6 +363,20 @@ def _check_uses(graph: LayerGraph) -> None:
                     allowed="a tensor with one writer",
                 )
             written.add(use.name)
+
+
+_ROUTED = frozenset({"seq", "experts", "embed", "ffn"})
+"""Dimensions of a layer whose tokens are routed."""
+
+
+def _check_routing(item: Layer) -> None:
+    if item.routing is not None and not {dim.name for dim in item.dims} >= _ROUTED:
+        raise InputError(
+            f"layer {item.name!r} routes tokens without the dimensions of experts",
+            key="routing",
+            found=[dim.name for dim in item.dims],
+            allowed=f"{', '.join(sorted(_ROUTED))}, or no routing",
+        )
 
 
 def _check_readers(layer: Layer) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import explorer
+from explorer.base.errors import InputError
 from explorer.cluster_profiles import load_cluster
 from explorer.costs.routing import busiest_load
 from explorer.graph import LayerGraph
@@ -96,3 +97,9 @@ def test_imbalance_acts_in_time_memory_and_traffic() -> None:
 
 def test_without_expert_parallelism_imbalance_does_nothing() -> None:
     assert step(Routing(imbalance=2.0), 1).step_time_s == step(Routing(), 1).step_time_s
+
+
+def test_a_layer_without_experts_routes_nothing() -> None:
+    graph = model(Routing())
+    with pytest.raises(InputError, match="routes tokens without"):
+        replace(graph, layers=tuple(replace(item, routing=Routing()) for item in graph.layers))
