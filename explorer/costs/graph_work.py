@@ -96,6 +96,8 @@ class WorkTable:
         of_class = np.empty(self.trips.shape[1], dtype=np.int64)
         for number, members in enumerate(self.classes):
             of_class[members] = number
+        routing = tuple([self.routing[i] for i in columns.tolist()]) if self.routing else ()
+        routes = any(item is not None for item in routing)
         return WorkTable(
             flops=self.flops[:, columns],
             moved_elements=self.moved_elements[:, columns],
@@ -110,8 +112,8 @@ class WorkTable:
             trips=self.trips[:, columns],
             active=self.active[:, columns],
             classes=tuple(np.flatnonzero(of_class[columns] == number) for number in range(len(NAMES))),
-            routing=tuple([self.routing[i] for i in columns.tolist()]) if self.routing else (),
-            routed=self.routed[:, columns] if self.routing else NO_ROUTES,
+            routing=routing if routes else (),
+            routed=self.routed[:, columns] if routes else NO_ROUTES,
         )
 
 
