@@ -200,7 +200,8 @@ _KERNELS = ("product_kernels", "settled_fraction")
 _TILES = ("tiles", "tiles.small", "tile_depth", "efficiency.sustained")
 """What products reach, said in one way and in the other, and the keys of its sources."""
 _COSTS = (
-    "host_issue_s", "backward_issue", "action_overhead_s", "cached_fraction", "cast_bytes", "memory_band",
+    "host_issue_s", "backward_issue", "action_overhead_s", "cached_fraction", "expert_issue_s", "cast_bytes",
+    "memory_band",
 )  # fmt: skip
 """Numbers of software that a device kind may state as its own."""
 

@@ -16,6 +16,9 @@ from explorer.cluster import Cluster, DeviceKind, Software, Source
 from explorer.cluster.attention_kernels import KERNELS, kernel_named
 from explorer.routing import DISPATCHES, EXPERT_KERNELS
 
+CACHING, EXPANDABLE = "caching", "expandable"
+"""Segments of an allocator: of the size that was asked for first, or growing."""
+
 CHOICES: dict[str, tuple[str, ...]] = {
     "kernels": ("", "fused", "eager"),
     "softmax": ("", "fused", "plain"),
@@ -28,6 +31,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "selective": ("", "attention", "operators", "blocks"),
     "dispatch": ("", *DISPATCHES),
     "expert_kernels": ("", *EXPERT_KERNELS),
+    "allocator": ("", CACHING, EXPANDABLE),
     "transfers": ("", "direct", "gather", "broadcast", "ordered", "best"),
     "buckets": ("always", "without_pipeline"),
 }
@@ -95,6 +99,11 @@ class Framework:
     """Whether an optimizer's step is one `fused` kernel, or one for each of its operations (`separate`)."""
     clipping: bool = False
     """Whether gradients are clipped by their norm: read once for it, read and written again to scale them."""
+    allocator: str = ""
+    """How device memory is kept for later tensors: in `caching` segments of their first size (the default),
+    or in `expandable` ones that grow, so that no freed block is too small for what comes: nothing stays
+    cached (`Software.cached_fraction`), and replays reserve less.
+    """
     exchanges: str = ""
     """`units`: sharded states (ZeRO 2 and 3) are exchanged by units, each block and all that is outside of
     blocks; every microbatch waits for its first gathers and its last reductions. Empty: blocks are alike,
@@ -167,7 +176,8 @@ class Framework:
         1e-06
         """
         said = (costs for kind in kinds for pattern, costs in self.by_kind if fnmatchcase(kind, pattern))
-        return next(said, self.costs)
+        found = next(said, self.costs)
+        return replace(found, cached_fraction=0.0) if self.allocator == EXPANDABLE else found
 
 
 OURS = "ours"

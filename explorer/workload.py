@@ -68,8 +68,12 @@ class Job:
     device kind (`explorer.framework`).
     """
     input_seconds_per_sample: float = 0.0
-    """Seconds an input pipeline (one per replica of the first stage) needs for a sample, in parallel with
-    compute.
+    """Seconds in which one worker of an input pipeline (one pipeline per replica of the first stage) makes a
+    sample.
+    """
+    input_workers: int = 1
+    """Workers of an input pipeline, which make samples of later steps while the devices compute: a step takes
+    the longer of the two. 0: the training process makes them itself before it begins a step.
     """
     samples_per_epoch: int = 0
     """Samples of the training set; 0 if unknown."""
@@ -84,6 +88,13 @@ class Job:
         ):
             if value not in allowed:
                 raise InputError(f"unknown {key} {value!r}", key=key, found=value, allowed=", ".join(allowed))
+        if self.input_workers < 0 or (self.input_workers != 1 and not self.input_seconds_per_sample):
+            raise InputError(
+                f"{self.input_workers} workers that take {self.input_seconds_per_sample:g} s a sample",
+                key="input_workers",
+                found=self.input_workers,
+                allowed="0 or more with input_seconds_per_sample, or 1",
+            )
         if self.global_batch < 1:
             raise InputError(
                 "the global batch must hold a sample",

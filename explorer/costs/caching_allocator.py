@@ -5,6 +5,10 @@ of 20 MiB; larger ones get segments of their own, in whole units of 2 MiB. A fre
 the rest of it is split off (small ones from 512 bytes on, large ones above 1 MiB), and neighbours that are
 free are joined. Nothing goes back to the device until a segment cannot be had: then every segment that is
 free as a whole does, and the request is tried once more (PyTorch's CUDA caching allocator, by its notes).
+
+An *expandable* segment grows instead (`expandable_segments:True`): small requests share one and large ones
+another, of pages of 2 and 20 MiB. What no free block holds is put at its end, where a free rest counts and
+only pages that are missing are mapped; for want of room pages inside of free blocks are given back.
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ ROUND = 512
 SMALL, SMALL_SEGMENT = 1 * MIB, 2 * MIB
 LARGE, LARGE_SEGMENT = 10 * MIB, 20 * MIB
 """Requests below `LARGE` bytes and above `SMALL` share segments of `LARGE_SEGMENT`."""
+_SMALL_GROWING, _LARGE_GROWING = -1, -2
+"""Numbers of the segments that grow."""
 
 
 @dataclass(slots=True, eq=False)
@@ -37,6 +43,8 @@ class CachingAllocator:
 
     capacity: float = math.inf
     """Bytes that the device gives in all."""
+    expandable: bool = False
+    """Whether segments grow."""
     allocated: int = 0
     """Bytes in use, rounded."""
     reserved: int = 0
@@ -52,12 +60,14 @@ class CachingAllocator:
     _segments: dict[int, int] = field(default_factory=dict)
     _next: int = 0
     _at: dict[tuple[int, int], _Block] = field(default_factory=dict)
+    _last: dict[bool, _Block] = field(default_factory=dict)
 
     def allocate(self, size: float) -> int | None:
         """Return the handle of a block of some bytes; None if there is no room for it."""
         wanted = max(ROUND, -(-math.ceil(size) // ROUND) * ROUND)
         small = wanted <= SMALL
-        block = self._best(wanted, small=small) or self._segment(wanted, small=small)
+        more = self._grown if self.expandable else self._segment
+        block = self._best(wanted, small=small) or more(wanted, small=small)
         if block is None:
             return None
         block.free = False
@@ -85,6 +95,8 @@ class CachingAllocator:
                 if second.after is not None:
                     second.after.before = first
                 block = first
+        if block.after is None:
+            self._last[small] = block
         self._keep(block, small=small)
 
     def _best(self, wanted: int, *, small: bool) -> _Block | None:
@@ -109,6 +121,47 @@ class CachingAllocator:
         self.most_reserved = max(self.most_reserved, self.reserved)
         return _Block(self._next, 0, size)
 
+    def _grown(self, wanted: int, *, small: bool) -> _Block | None:
+        """Return a block at the end of the growing segment, pages mapped; None if there is no room."""
+        page = SMALL_SEGMENT if small else LARGE_SEGMENT
+        size = -(-(wanted - self._free_at_end(small=small)) // page) * page
+        if self.reserved + size > self.capacity:
+            self._unmap()
+            self.retries += 1
+            size = -(-(wanted - self._free_at_end(small=small)) // page) * page
+            if self.reserved + size > self.capacity:
+                return None
+        self.reserved += size
+        self.most_reserved = max(self.most_reserved, self.reserved)
+        last = self._last.get(small)
+        if last is not None and last.free:
+            self._forget(last, small=small)
+            last.size += size
+            return last
+        key = _SMALL_GROWING if small else _LARGE_GROWING
+        self._segments[key] = SMALL_SEGMENT if small else LARGE_SEGMENT
+        block = _Block(key, (last.offset + last.size) if last else 0, size, before=last)
+        if last is not None:
+            last.after = block
+        self._last[small] = block
+        return block
+
+    def _free_at_end(self, *, small: bool) -> int:
+        last = self._last.get(small)
+        return last.size if last is not None and last.free else 0
+
+    def _unmap(self) -> None:
+        """Give back the whole pages of every free block; what is left of it stays."""
+        for small, page in ((True, SMALL_SEGMENT), (False, LARGE_SEGMENT)):
+            for size, segment, offset in list(self._free[small]):
+                block, pages = self._at[segment, offset], size // page * page
+                if not pages:
+                    continue
+                self._forget(block, small=small)
+                self.reserved -= pages
+                block.size -= pages
+                self._keep(block, small=small)
+
     def _give_back(self) -> None:
         for small, known in self._free.items():
             for size, segment, offset in list(known):
@@ -124,6 +177,8 @@ class CachingAllocator:
         )
         if block.after is not None:
             block.after.before = rest
+        else:
+            self._last[small] = rest
         block.after, block.size = rest, wanted
         self._keep(rest, small=small)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from explorer.costs.caching_allocator import CachingAllocator
+from explorer.framework import EXPANDABLE
 from explorer.simulation.lane_memory import MEMORY_PARTS, activation_changes
 from explorer.simulation.report import Report
 
@@ -38,14 +39,15 @@ class Replayed:
 
 
 def replay(report: Report, lane: int, capacity_bytes: float = float("inf")) -> Replayed:
-    """Play the memory events of one lane through an allocator.
+    """Play the memory events of one lane through the allocator of the plan's framework.
 
     Args:
         report: of a plan with one job.
         lane: number of the lane.
         capacity_bytes: bytes that the device gives to tensors (its memory less what is reserved for others).
     """
-    allocator = CachingAllocator(capacity=capacity_bytes)
+    framework = report.timeline.prices.pricer.framework
+    allocator = CachingAllocator(capacity=capacity_bytes, expandable=framework.allocator == EXPANDABLE)
     sizes = [size for part in _STATES for size in _split(_part(report, lane, part), _weights(report))]
     sizes += _split(_part(report, lane, "buffers") / 2, [1.0])  # buffers that stay; the rest comes and goes
     fits = None not in [allocator.allocate(size) for size in sizes]

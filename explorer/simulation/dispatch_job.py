@@ -21,6 +21,7 @@ from explorer.passes.calls import DispatchRun
 from explorer.passes.dispatch import run_dispatch
 from explorer.passes.events import run_events
 from explorer.pricing import Pricer, price
+from explorer.pricing.input_pipeline import with_inputs_s
 from explorer.schedules import make_dispatch
 from explorer.simulation.dispatch_peers import PlacedPeers
 from explorer.simulation.report import DispatchOutcome, Report, Timeline, build_report
@@ -43,7 +44,7 @@ def simulate_dispatch(
     pricer: Pricer,
     shape: Shape,
     *,
-    least_s: float = 0.0,
+    inputs_s: float = 0.0,
 ) -> Report:
     """Predict one job whose schedule is a dispatch policy; only discrete events can.
 
@@ -54,7 +55,7 @@ def simulate_dispatch(
         placement: the strategy resolved against its graph.
         pricer: prices of the placement.
         shape: everything the policy may know.
-        least_s: seconds that a step takes at least (its input pipelines).
+        inputs_s: seconds of one worker of its input pipelines for a step.
 
     Raises:
         InputError: a shape that the policy cannot serve.
@@ -73,7 +74,8 @@ def simulate_dispatch(
     timing = run_events(program, prices.seconds, prices.shares)
     outcome = _outcome(cluster, run, policy, samples=pricer.sections[0].microbatch_samples)
     timeline = Timeline(program=program, prices=prices, timing=timing, placement=placement)
-    period = np.full(len(program.lane_devices), max(least_s, job.global_batch / outcome.rates[-1][2]))
+    steps_s = np.full(len(program.lane_devices), job.global_batch / outcome.rates[-1][2])
+    period = with_inputs_s(job, steps_s, inputs_s)
     report = build_report(
         cluster, job, strategy, timeline, folded=program.lane_devices, periods=(period, outcome.settled)
     )

@@ -26,6 +26,7 @@ from explorer.passes.overfull import is_overfull
 from explorer.passes.static import run_static
 from explorer.passes.timing import FloatArray, Timing
 from explorer.pricing import Pricer, Prices, ScheduleCosts, price, schedule_costs
+from explorer.pricing.input_pipeline import with_inputs_s
 from explorer.reads import optimizer_problem
 from explorer.schedules import SCHEDULES, make_order
 from explorer.simulation.check import check_job
@@ -79,8 +80,8 @@ def simulate_job(
     entry = SCHEDULES.get(strategy.schedule)
     if entry.dispatch:
         shape = make_shape(placement, UNFOLDED, job)
-        least_s = input_seconds(job, placement.skeleton)
-        return simulate_dispatch(cluster, job, strategy, placement, pricer, shape, least_s=least_s)
+        inputs_s = input_seconds(job, placement.skeleton)
+        return simulate_dispatch(cluster, job, strategy, placement, pricer, shape, inputs_s=inputs_s)
     flush = entry.flushes(dict(strategy.options)) and job.training
     late = latest_update(placement.skeleton)
     drain = _drain_steps(placement.skeleton, job)
@@ -103,7 +104,7 @@ def simulate_job(
         if settled or steps >= MAX_STEPS or program.size > MAX_TASKS:
             break
         steps = min(MAX_STEPS, steps + max(2, steps // 2))
-    period = np.maximum(period, input_seconds(job, placement.skeleton))
+    period = with_inputs_s(job, period, input_seconds(job, placement.skeleton))
     period *= 1 + checkpoint_share(cluster, strategy, program, prices)
     timeline = Timeline(program=program, prices=prices, timing=timing, placement=placement)
     return build_report(
@@ -114,10 +115,8 @@ def simulate_job(
 
 
 def input_seconds(job: Job, skeleton: Skeleton) -> float:
-    """Return the seconds in which input pipelines deliver a step's samples, one for each replica of the first
-    stage.
-
-    They run on hosts, ahead of the devices and at the same time: a step takes the longer of the two.
+    """Return the seconds in which one worker of each input pipeline, one for each replica of the first stage,
+    makes a step's samples: `with_inputs_s` says what they add.
     """
     first = skeleton.sections[0]
     return job.input_seconds_per_sample * job.global_batch / (first.replicas * len(first.rows))

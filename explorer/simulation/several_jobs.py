@@ -26,6 +26,7 @@ from explorer.passes.overfull import is_overfull
 from explorer.passes.static import run_static
 from explorer.passes.timing import FloatArray, Shares, Timing
 from explorer.pricing import Pricer, Prices, price
+from explorer.pricing.input_pipeline import with_inputs_s
 from explorer.simulation.check import check
 from explorer.simulation.folding import UNFOLDED
 from explorer.simulation.one_job import get_program, input_seconds
@@ -217,7 +218,7 @@ def _reports(once: _Together, many: _Together) -> list[tuple[str, Report]]:
     found = []
     for part, timing, more, later in zip(once.parts, once.timings, many.parts, many.timings, strict=True):
         period, settled = _period(more.program, later, stop)
-        period = np.maximum(period, input_seconds(part.job, part.pricer.placement.skeleton))
+        period = with_inputs_s(part.job, period, input_seconds(part.job, part.pricer.placement.skeleton))
         timeline = Timeline(
             program=part.program, prices=part.prices, timing=timing, placement=part.pricer.placement
         )

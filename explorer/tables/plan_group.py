@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from explorer.framework_files import load_framework
+from explorer.pricing.input_pipeline import with_inputs_s
 from explorer.schedules import Schedule
 from explorer.schedules.spec import ROUNDING
 from explorer.strategies.framework_choices import bucket_bytes_of
@@ -111,7 +112,8 @@ class PlanGroup:
         np.maximum(guess, lower, out=guess)
         all_s = self.shape.job.input_seconds_per_sample * self.shape.job.global_batch
         inputs = all_s / (columns.replicas * self.shape.grid.copies)
-        return np.maximum(guess, inputs), np.maximum(lower, inputs * ROUNDING)
+        job = self.shape.job
+        return with_inputs_s(job, guess, inputs), with_inputs_s(job, lower, inputs * ROUNDING)
 
     def _pairs(
         self,

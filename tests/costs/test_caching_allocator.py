@@ -91,3 +91,39 @@ def test_blocks_never_overlap_and_everything_can_be_freed(steps: list[tuple[int,
     allocator.capacity = 0  # every segment is free as a whole, and goes back
     assert allocator.allocate(2 * 80 * MIB) is None
     assert allocator.reserved == 0
+
+
+def test_a_segment_that_grows_holds_what_follows_in_the_place_of_what_was_freed() -> None:
+    for expandable, reserved in ((False, 220 * MIB), (True, 120 * MIB)):
+        allocator = CachingAllocator(expandable=expandable)
+        first = allocator.allocate(100 * MIB)
+        assert first is not None
+        allocator.release(first)
+        allocator.allocate(120 * MIB)
+        assert allocator.reserved == reserved
+
+
+def test_pages_inside_of_what_is_free_are_given_back_for_want_of_room() -> None:
+    allocator = CachingAllocator(capacity=100 * MIB, expandable=True)
+    first, last = allocator.allocate(50 * MIB), allocator.allocate(30 * MIB)
+    assert first is not None
+    assert last is not None
+    allocator.release(first)
+    assert allocator.reserved == 80 * MIB
+    assert allocator.allocate(60 * MIB) is not None  # 40 of the 50 are unmapped: 10 and 30 stay
+    assert (allocator.reserved, allocator.retries) == (100 * MIB, 1)
+    assert allocator.allocate(20 * MIB) is None
+
+
+@given(steps=st.lists(st.tuples(st.booleans(), st.integers(1, 64 * MIB)), max_size=60))
+def test_a_growing_segment_holds_what_is_allocated(steps: list[tuple[bool, int]]) -> None:
+    allocator, known = CachingAllocator(capacity=400 * MIB, expandable=True), list[int]()
+    for free, size in steps:
+        if free and known:
+            allocator.release(known.pop(size % len(known)))
+        elif (handle := allocator.allocate(size)) is not None:
+            known.append(handle)
+        assert allocator.allocated <= allocator.reserved <= allocator.capacity
+    for handle in known:
+        allocator.release(handle)
+    assert allocator.allocated == 0

@@ -455,6 +455,7 @@ def samples() -> dict[str, Sample]:
         "sharded": sharded(),
         "cut": cut(),
         "experts": routed(),
+        "slow inputs": with_job(base, input_seconds_per_sample=1.0),
         "two models": two_models(),
         "split backward": split_backward(),
         "told with collectives": told_with_collectives(),

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 import explorer
-from explorer.cluster import Cluster
+from explorer.cluster import Cluster, Software
 from explorer.cluster.memory_room import DOES_NOT_FIT, FITS
 from explorer.cluster_profiles import load_cluster
+from explorer.framework import CACHING, EXPANDABLE
 from explorer.models import load_model
 from explorer.simulation.allocator_replay import replay
 from explorer.strategies.degrees import Degrees
@@ -43,6 +44,28 @@ def test_tensors_replayed_are_those_predicted(degrees: Degrees) -> None:
         assert found.fits
         assert found.allocated_bytes == pytest.approx(tensors, rel=0.1)
         assert found.allocated_bytes <= found.reserved_bytes <= 1.6 * tensors
+
+
+def test_segments_that_grow_reserve_less() -> None:
+    """Software that has them keeps nothing cached; its numbers on this very machine stand."""
+    job = Job(global_batch=64, sequence_length=1024, precision="bf16", framework="torchtitan-2024")
+    degrees, cluster = LAYOUTS[3], load_cluster("hgx-h100")
+    made = degrees.build(GRAPH, cluster, job)
+    report = explorer.simulate(GRAPH, cluster, Workload(jobs=(job,)), made)
+    framework = report.timeline.prices.pricer.framework
+    assert framework.allocator == EXPANDABLE
+    grown = replay(report, 0)
+    report.timeline.prices.pricer.framework = replace(framework, allocator=CACHING)
+    try:
+        kept = replay(report, 0)
+    finally:
+        report.timeline.prices.pricer.framework = framework
+    assert grown.allocated_bytes == pytest.approx(kept.allocated_bytes, rel=0.01)
+    assert grown.reserved_bytes <= kept.reserved_bytes
+    costs = Software(cached_fraction=0.2)
+    assert replace(framework, costs=costs, by_kind=()).software_on("any").cached_fraction == 0.0
+    caching = replace(framework, costs=costs, by_kind=(), allocator=CACHING)
+    assert caching.software_on("any").cached_fraction == 0.2
 
 
 @pytest.mark.parametrize("degrees", LAYOUTS, ids=lambda degrees: degrees.label)

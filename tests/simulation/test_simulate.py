@@ -236,6 +236,26 @@ def test_a_slow_input_pipeline_sets_the_step_time() -> None:
         assert step(2.0 * compute * replicas / 16) == pytest.approx(2 * compute, rel=1e-12)
 
 
+def test_workers_share_an_input_pipeline_and_without_any_nothing_hides() -> None:
+    graph, cluster = explorer.load_model("gpt2-small"), explorer.load_cluster("dgx-a100")
+    job = replace(default_workload(graph).job, global_batch=16)
+    strategy = explorer.uniform(graph, cluster, job, stages=2, replicas=2, microbatch_size=1)
+
+    def step(**inputs: float) -> float:
+        workload = Workload(jobs=(replace(job, **inputs),))  # type: ignore[arg-type]
+        return explorer.simulate(graph, cluster, workload, strategy).step_time_s
+
+    compute = step()
+    slow = 6.0 * compute / 8  # six steps for the eight samples of a replica
+    assert step(input_seconds_per_sample=slow) == pytest.approx(6 * compute)
+    assert step(input_seconds_per_sample=slow, input_workers=4) == pytest.approx(1.5 * compute)
+    assert step(input_seconds_per_sample=slow, input_workers=8) == compute
+    assert step(input_seconds_per_sample=slow, input_workers=0) == pytest.approx(7 * compute)
+    for workers in (0, 2):
+        with pytest.raises(InputError, match="workers that take 0 s"):
+            step(input_workers=workers)
+
+
 @pytest.mark.parametrize("name", ["14-swarm", "13-two-jobs"])
 def test_every_kind_of_run_waits_for_its_input_pipeline(name: str) -> None:
     """Also a dispatch policy, and jobs side by side."""

@@ -177,7 +177,8 @@ def _precision(plan: PlannedJob) -> Iterator[str]:
 
 def _inputs(plan: PlannedJob) -> Iterator[str]:
     if plan.job.input_seconds_per_sample:
-        yield f"the input pipeline: {plan.job.input_seconds_per_sample:g} s a sample"
+        workers = f", {plan.job.input_workers} workers" if plan.job.input_workers != 1 else ""
+        yield f"the input pipeline: {plan.job.input_seconds_per_sample:g} s a sample{workers}"
 
 
 def _framework(plan: PlannedJob) -> Iterator[str]:
@@ -236,7 +237,7 @@ LEFT_OUT: tuple[LeftOut, ...] = (
     LeftOut(fields=("Stage.microbatch_samples", "Job.global_batch"), words=_microbatch),
     LeftOut(fields=("Job.sequence_length",), words=_tokens),
     LeftOut(fields=("Job.precision", "Job.gradient_precision"), words=_precision),
-    LeftOut(fields=("Job.input_seconds_per_sample",), words=_inputs),
+    LeftOut(fields=("Job.input_seconds_per_sample", "Job.input_workers"), words=_inputs),
     LeftOut(fields=("Job.framework",), words=_framework),
     LeftOut(fields=("Parameter.name",), words=_tied),
     LeftOut(fields=("Parameter.trainable",), words=_frozen),
