@@ -135,13 +135,21 @@ def test_who_waits_for_one_that_never_starts_names_that_one() -> None:
     assert found.still_s > 30.0
 
 
-@pytest.mark.parametrize(("share", "stands_still"), [(0.05, False), (0.014, True), (0.0, True)])
+@pytest.mark.parametrize(
+    ("share", "wants_core", "stands_still"),
+    [(0.05, False, False), (0.01, True, False), (0.014, False, True), (0.0, False, True)],
+)
 def test_what_torchrun_works_is_life_of_ranks_that_it_has_not_started(
-    share: float, stands_still: bool
+    share: float, wants_core: bool, stands_still: bool
 ) -> None:
-    """It imports torch before them, for half a minute on a busy machine; once it only waits, it has not."""
+    """It imports torch before them, for half a minute on a busy machine; once it only waits, it has not.
+
+    Under `nice` it gets a hundredth of a core there, and wants more.
+    """
     agent, now = 7, 0.0
-    dog = Watchdog(2, 5.0, look=lambda pid: Process(now * share * (pid == agent), False), clock=lambda: now)
+    dog = Watchdog(
+        2, 5.0, look=lambda pid: Process(now * share * (pid == agent), False, wants_core), clock=lambda: now
+    )
     found = None
     while found is None and now < 100.0:
         now += 0.05

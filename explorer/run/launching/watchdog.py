@@ -44,6 +44,8 @@ class Process(NamedTuple):
     """Processor seconds of its main thread so far."""
     stopped: bool
     """Whether a signal has stopped it."""
+    wants_core: bool = False
+    """Whether its main thread computes, or waits only for a core to do so."""
 
 
 class Stuck(NamedTuple):
@@ -157,11 +159,11 @@ class Watchdog:
             life.alive_s = now
 
     def _notice_agent(self, agent: int, waiting: Iterable[int], now: float) -> None:
-        """Take what torchrun works as a sign of life of ranks that it has not started."""
+        """Take what torchrun works, or would if it got a core, as life of ranks that it has not started."""
         past_s = now - self._agent_looked_s
         if past_s < LOOK_EVERY_S or (found := self.look(agent)) is None:
             return
-        if found.cpu_s - self._agent > AGENT_SHARE * past_s:
+        if found.wants_core or found.cpu_s - self._agent > AGENT_SHARE * past_s:
             for rank in waiting:
                 self._lives[rank].alive_s = now
         self._agent, self._agent_looked_s = found.cpu_s, now
@@ -234,7 +236,8 @@ def look_at(pid: int) -> Process | None:
     """Return the seconds of a process's main thread and whether it is stopped; None if it is gone."""
     try:
         process = psutil.Process(pid)
-        return Process(_used_s(process, pid), process.status() == psutil.STATUS_STOPPED)
+        state = process.status()
+        return Process(_used_s(process, pid), state == psutil.STATUS_STOPPED, state == psutil.STATUS_RUNNING)
     except psutil.Error:
         return None
 
