@@ -30,6 +30,8 @@ from explorer.score.running import paths_of
 
 ROUNDS = 8
 """Most steps of a descent."""
+ONWARDS = 4
+"""The same of one that goes on from where profiles are."""
 MOST_ROWS = 40
 """Most rows of a set that take part."""
 MEMORY_KNOBS = ("reserved_bytes", "cached_fraction")
@@ -46,6 +48,7 @@ def training(
     only: Sequence[str] = ("*",),
     sets: Sequence[str] = (),
     most: int = MOST_ROWS,
+    onwards: bool = False,
 ) -> None:
     """Fit the knobs of training steps, group by group, and write them.
 
@@ -56,6 +59,7 @@ def training(
         only: shell patterns of the keys of knobs that move; all others stay where the profiles have them.
         sets: sets whose rows take part; () for all.
         most: most rows of a set.
+        onwards: whether fits go on from where profiles are: three steps, without a look elsewhere.
     """
     places = paths_of(sets or published(), {})
     read = {name: SETS.get(name).read(place).rows for name, place in places.items()}
@@ -78,7 +82,8 @@ def training(
         del stated[key]
     say("\n| number | prior | before | fitted | sources (rows) |\n|---|---:|---:|---:|---|")
     for group, own in groups([known[key] for key in sorted(stated)], rows):
-        found = refit(group, own, fixed={}, processes=processes, rounds=ROUNDS)
+        most_steps = ONWARDS if onwards else ROUNDS
+        found = refit(group, own, fixed={}, processes=processes, rounds=most_steps, onwards=onwards)
         if found is None:
             continue
         values = rounded(found.values)
@@ -115,6 +120,7 @@ def main() -> None:
     )
     parser.add_argument("--sets", nargs="+", default=[], help="sets whose rows take part; default: all")
     parser.add_argument("--most", type=int, default=MOST_ROWS, help="most rows of a set")
+    parser.add_argument("--onwards", action="store_true", help="go on from the profiles' numbers")
     parser.add_argument("--dry", action="store_true", help="write nothing")
     parser.add_argument("--reference", type=Path, help="folder of the published measurements")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
@@ -127,6 +133,7 @@ def main() -> None:
         only=given.only,
         sets=given.sets,
         most=given.most,
+        onwards=given.onwards,
     )
 
 

@@ -104,6 +104,7 @@ def refit(
     fixed: Mapping[str, float],
     processes: int,
     rounds: int,
+    onwards: bool = False,
 ) -> Fit | None:
     """Fit knobs to rows from their priors; None if nothing constrains them.
 
@@ -113,6 +114,7 @@ def refit(
         fixed: other knobs, at values that stay.
         processes: most processes at a time.
         rounds: most steps.
+        onwards: whether to go on from the knobs' values (`explorer.score.knob_fit.fit`).
     """
     free = [knob for knob in knobs if knob.prior > 0]
     own = {knob.key for knob in free}
@@ -131,7 +133,7 @@ def refit(
             found = trials.errors([{**start, **trial} for trial in tried])
             return [np.where(usable, np.nan_to_num(e, nan=0.0), 0.0) for e in found]
 
-        return fit(free, errors, scatter=scatters(rows, usable.tolist()), rounds=rounds)
+        return fit(free, errors, scatter=scatters(rows, usable.tolist()), rounds=rounds, onwards=onwards)
 
 
 def scatters(rows: Sequence[FitRow], usable: Sequence[bool]) -> Array:

@@ -76,7 +76,14 @@ def prior_sd(knob: Knob) -> float:
     return sd_of(width)
 
 
-def fit(knobs: Sequence[Knob], errors: Errors, *, scatter: float | Array = SCATTER, rounds: int = 8) -> Fit:
+def fit(
+    knobs: Sequence[Knob],
+    errors: Errors,
+    *,
+    scatter: float | Array = SCATTER,
+    rounds: int = 8,
+    onwards: bool = False,
+) -> Fit:
     """Find the most probable values of knobs.
 
     Args:
@@ -84,6 +91,7 @@ def fit(knobs: Sequence[Knob], errors: Errors, *, scatter: float | Array = SCATT
         errors: function of several trials that returns the errors of all rows at each.
         scatter: standard deviation of rows, one for all or one each.
         rounds: most steps; each takes one trial and one more for every knob.
+        onwards: whether to go on from the knobs' values, without a look elsewhere; priors count all the same.
 
     Raises:
         InputError: there are no knobs, or the prior of one is not above 0.
@@ -110,8 +118,13 @@ def fit(knobs: Sequence[Knob], errors: Errors, *, scatter: float | Array = SCATT
         step=_STEP,
         two_sided=False,
     )
-    best = descend(problem, _look_around(problem, start), rounds=rounds, tolerance=_STILL)
-    for _ in range(RESTARTS):
+    now = (
+        np.log([(knob.value or knob.prior) / knob.prior for knob in knobs])
+        if onwards
+        else _look_around(problem, start)
+    )
+    best = descend(problem, now, rounds=rounds, tolerance=_STILL)
+    for _ in range(0 if onwards else RESTARTS):
         elsewhere = _look_around(problem, best.at)
         if np.array_equal(elsewhere, best.at):
             break

@@ -183,6 +183,27 @@ def test_what_no_row_sees_stays_as_it_was() -> None:
     assert found.values["kind.host_issue_s"] > 3.5
 
 
+def test_what_hides_behind_other_work_is_found() -> None:
+    """The host takes half of what kernels do at its prior; rows say it takes 1.3 times as long as they."""
+    item = knob("host_issue_s", 1.0)
+
+    def errors(trials: Sequence[Mapping[str, float]]) -> list[npt.NDArray[np.float64]]:
+        return [np.full(20, math.log(max(1.0, 0.5 * trial[item.key]) / 1.3)) for trial in trials]
+
+    assert fit([item], errors, scatter=0.02).values[item.key] == pytest.approx(2.6, rel=0.02)
+
+
+def test_a_fit_goes_on_from_where_numbers_are_to_the_same_end() -> None:
+    slopes = np.array([[1.0, 0.5]] * 5 + [[0.2, 1.0]] * 5)
+    offsets = -slopes @ np.log([1.5, 0.8])
+    ends = []
+    for value in (1.0, 1.4):
+        items = [knob("host_issue_s", 1.0, value), knob("latency_s", 1.0, value)]
+        lines = linear(slopes, offsets, [item.key for item in items])
+        ends.append(list(fit(items, lines, rounds=30, onwards=value > 1).values.values()))
+    assert ends[1] == pytest.approx(ends[0], rel=1e-3)
+
+
 def test_fractions_stay_below_one() -> None:
     """A knob at its most does not keep the others from moving."""
     items = [knob("collective_efficiency", 1.0), knob("latency_s", 1.0)]
