@@ -21,7 +21,7 @@ from explorer.tables.run_kinds import Cut
 from explorer.tables.spreads import Spread, choice_of, devices_of
 from explorer.tasks.indexing import BoolArray
 from explorer.tasks.placement import layer_edges
-from explorer.tasks.skeleton import FloatArray, IntArray
+from explorer.tasks.skeleton import FloatArray
 
 MOST_DEVICES = 64
 """Devices of a plan up to which its ports are looked at."""
@@ -45,23 +45,17 @@ class _Crossing(NamedTuple):
     tensors: Tensors
 
 
-class _Sent:
-    """What transfers of a step ask of one port.
+class _Sent(NamedTuple):
+    """What transfers of a step ask of ports."""
 
-    Args:
-        positions: number of positions.
-        stages: number of stages.
+    names: tuple[str, ...]
+    """The ports."""
+    seconds: FloatArray
+    """(ports, P): between two steps of each position, as `PortLoads.sent`."""
+    ends: FloatArray
+    """(ports, 2, 2, S): by (onwards or back, sender or receiver) 1 for the stages whose transfers that the
+    first stage waits for use it.
     """
-
-    def __init__(self, positions: int, stages: int) -> None:
-        self.seconds, self.ends = np.zeros(positions), np.zeros((2, 2, stages))
-        """As `PortLoads.sent` of each position; ends by (onwards or back, sender or receiver)."""
-
-    def add(self, seconds: float, between: IntArray, back: int, stages: tuple[int, ...]) -> None:
-        """Add transfers between two steps of some positions, and two stages if the first waits for them."""
-        self.seconds[between] += seconds
-        if stages:
-            self.ends[back, range(2), stages] = 1.0
 
 
 class PlanPorts:
@@ -75,7 +69,7 @@ class PlanPorts:
         self._edges: list[tuple[int, int]] = []
         """(from, to) of stages between which gradients come back."""
         self._loads: dict[Spread, PortLoads | None] = {}
-        self._sent_s: dict[Spread, float] = {}
+        self._sent_of: dict[Spread, _Sent] = {}
 
     def of(self, lane: Spread) -> PortLoads | None:
         """Return the loads of plans whose positions have these devices; None if they are too many."""
@@ -88,24 +82,24 @@ class PlanPorts:
         """Return the seconds for which transfers of a step keep the busiest port at least, whatever else is
         chosen; 0 for too many devices.
         """
-        if lane not in self._sent_s:
-            few = self._grid.positions * devices_of(lane) <= MOST_DEVICES
-            parts = self._sent(lane).values() if few else ()
-            self._sent_s[lane] = max((float(one.seconds.max()) for one in parts), default=0.0)
-        return self._sent_s[lane]
+        if self._grid.positions * devices_of(lane) > MOST_DEVICES:
+            return 0.0
+        return float(self._sent(lane).seconds.max(initial=0.0))
 
     def _find(self, lane: Spread) -> PortLoads:
         sent, asked = self._sent(lane), self._asked(lane)
         positions, stages = self._grid.positions, self._stages
-        rows = []
-        for name in dict.fromkeys((*sent, *asked)):
-            one = sent.get(name) or _Sent(positions, stages)
-            rows.append(np.concatenate([one.seconds, one.ends.ravel(), asked.get(name, np.zeros(stages))]))
-        table = np.unique(np.array(rows).reshape(-1, positions + 5 * stages), axis=0)  # some lie alike
+        number = {name: n for n, name in enumerate(dict.fromkeys((*sent.names, *asked)))}
+        rows = np.zeros((len(number), positions + 5 * stages))
+        ends = positions + 4 * stages
+        rows[: len(sent.names), :positions] = sent.seconds
+        rows[: len(sent.names), positions:ends] = sent.ends.reshape(len(sent.names), 4 * stages)
+        for name, shares in asked.items():
+            rows[number[name], ends:] = shares
+        table = np.unique(rows, axis=0)  # some lie alike
         held = np.zeros((positions, stages))
         for position, pairs in enumerate(self._held):
             held[position, [stage for stage, _ in pairs]] = 1.0
-        ends = positions + 4 * stages
         return PortLoads(
             table[:, :positions].T, table[:, positions:ends] > 0, table[:, ends:], held,
             self._copies(lane) if self._grid.copies > 1 else None,
@@ -168,23 +162,33 @@ class PlanPorts:
             together[own] += pairs
         return [together[own] for own in sets]
 
-    def _between(self, flow: _Crossing) -> IntArray:
-        """Return the positions between two steps of which all of a flow is sent."""
-        inside = self._reached[:, flow.first] & self._reached[:, flow.last]
-        found = [any(inside[stage] and copy == flow.copy for stage, copy in pairs) for pairs in self._alike]
-        return np.flatnonzero(found)
+    @cached_property
+    def _between(self) -> FloatArray:
+        """(flows, P): 1 where all of a flow is sent between two steps of a position."""
+        found = np.zeros((len(self._crossing()), self._grid.positions))
+        for number, flow in enumerate(self._crossing()):
+            inside = self._reached[:, flow.first] & self._reached[:, flow.last]
+            for position, pairs in enumerate(self._alike):
+                found[number, position] = any(inside[stage] and copy == flow.copy for stage, copy in pairs)
+        return found
 
-    def _sent(self, lane: Spread) -> dict[str, _Sent]:
-        """Return what transfers of a step ask of every port."""
-        found: dict[str, _Sent] = defaultdict(lambda: _Sent(self._grid.positions, self._stages))
+    def _sent(self, lane: Spread) -> _Sent:
+        """Return what transfers of a step ask of every port, found once."""
+        if lane not in self._sent_of:
+            self._sent_of[lane] = self._find_sent(lane)
+        return self._sent_of[lane]
+
+    def _find_sent(self, lane: Spread) -> _Sent:
         table, replicas = self._table, lane[5]
-        if self._grid.positions == 1 or table.crossings.transfers not in ("", "direct"):
-            return found
+        apart = self._grid.positions == 1 or table.crossings.transfers not in ("", "direct")
+        flows = [] if apart else self._crossing()
         shards = table.sharding(choice_of(lane, replicas=replicas))
         samples = table.job.global_batch / (replicas * self._grid.copies)
-        for flow in self._crossing():
+        ports: dict[str, int] = {}
+        rows: list[tuple[int, int, float]] = []
+        uses: set[tuple[int, int, int, int]] = set()
+        for number, flow in enumerate(flows):
             size, pattern = flow_pattern(table.graph, table.job.precision, flow.tensors, shards, shards)
-            between = self._between(flow)
             inner = self._grid.copies == 1 and bool(self._reached[0, [flow.first, flow.last]].all())
             for replica in range(replicas):
                 ends = self._row(flow.source, replica, lane), self._row(flow.target, replica, lane)
@@ -195,9 +199,17 @@ class PlanPorts:
                     route = lane_route(table.cluster, *way)
                     stages = (flow.last, flow.first) if back else (flow.first, flow.last)
                     for name, room, demand in route.resources:
-                        seconds = samples * size * route.seconds_per_byte * demand / room
-                        found[name].add(seconds, between, back, stages if inner else ())
-        return found
+                        port = ports.setdefault(name, len(ports))
+                        rows.append((port, number, samples * size * route.seconds_per_byte * demand / room))
+                        if inner:
+                            uses.update((port, back, end, stage) for end, stage in enumerate(stages))
+        seconds, marks = np.zeros((len(ports), len(flows))), np.zeros((len(ports), 2, 2, self._stages))
+        for port, number, each in rows:
+            seconds[port, number] += each
+        if uses:
+            marks[tuple(np.array(list(uses)).T)] = 1.0
+        between = self._between if flows else np.zeros((0, self._grid.positions))
+        return _Sent(tuple(ports), seconds @ between, marks)
 
     def ways(self, seconds: Seconds, transfer_s: FloatArray) -> Ways:
         """Return the ways of a microbatch through the stages that wait for the first.
