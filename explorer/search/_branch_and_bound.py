@@ -38,6 +38,10 @@ AT_A_TIME, FEW, LAYOUTS_AT_A_TIME = 16, 10, 24
 """Blocks that are made between two simulations at most, those while layouts are left to be looked at, and
 these.
 """
+SMALL = 128
+"""Layouts of a space up to which all are looked at before a block is made: they bound the space, and each
+takes less than that.
+"""
 NOT_PROVEN = "not proven"
 """What is said of a frontier that may lack strategies of the space."""
 GOOD = 1.25
@@ -149,6 +153,8 @@ class BranchAndBound:
 
     def run(self) -> Iterator[Candidate | None]:
         """Open nodes until none is left; yield after every simulation and every few groups."""
+        if self.standing.known and len(self.layouts) <= SMALL:
+            yield from self._look_at_layouts(SMALL)
         while (usual := self.layouts.closed.usual) is not None:
             yield from self._make_block(usual)
         looked, most = 0, FIRST_LOOK
@@ -179,15 +185,19 @@ class BranchAndBound:
 
     def _open_more(self) -> Iterator[None]:
         """Look at some more layouts, then make blocks of those whose bound is least."""
-        for _ in range(LAYOUTS_AT_A_TIME):
-            if (unseen := self.layouts.closed.unseen) is not None:
-                self._saved += SAVED
-                yield from self.layouts.look_at(unseen)
+        yield from self._look_at_layouts(LAYOUTS_AT_A_TIME)
         for _ in range(AT_A_TIME if self.layouts.closed.unseen is None else FEW):
             block = self.layouts.weakest()
             if block is None:
                 return
             yield from self._open_layout(block)
+
+    def _look_at_layouts(self, most: int) -> Iterator[None]:
+        """Look at some more layouts."""
+        for _ in range(most):
+            if (unseen := self.layouts.closed.unseen) is not None:
+                self._saved += SAVED
+                yield from self.layouts.look_at(unseen)
 
     def _open_layout(self, block: Closed) -> Iterator[None]:
         """Look closer at the layout of a block, or make the block once that was done."""
