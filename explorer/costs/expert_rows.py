@@ -36,8 +36,8 @@ from explorer.cluster import DeviceKind
 from explorer.costs.efficiency import curve_of, effective_size
 from explorer.costs.graph_work import Array, IntArray, WorkTable
 from explorer.costs.products import product_seconds
-from explorer.costs.routing import busiest_load
 from explorer.routing import ALL_GATHER, EACH, STREAMS, Routing
+from explorer.sharding.loads import busiest_load
 
 PERMUTATION = "permutation"
 """Name of a device kind's efficiency curve of rows that move to their experts and back."""

@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explorer.base.errors import InputError
+from explorer.base.extremes import slowest_of
 from explorer.cluster import Curve, DeviceKind, ProductKernels, Software, Tile
 from explorer.costs.compute import layer_costs
-from explorer.costs.routing import busiest_load
-from explorer.costs.stragglers import slowest_of
 from explorer.framework_files import load_framework
 from explorer.graph import LayerGraph
 from explorer.models import load_model
 from explorer.models.builder import GraphBuilder
 from explorer.routing import ALL_GATHER, EACH, GROUPED, STREAMS, Routing
+from explorer.sharding.loads import busiest_load
 
 SEQ, EMBED, FFN, EXPERTS, ACTIVE, ELEMENT = 64, 32, 48, 8, 2, 2
 BANDWIDTH, SHARE, PEAK = 1e12, 0.25, 1e11  # so slow that memory never binds products

@@ -9,9 +9,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from explorer.base.extremes import slowest_of
 from explorer.cluster import Cluster, DeviceKind
 from explorer.cluster_profiles import load_cluster
-from explorer.costs.stragglers import lane_factor, slowest_of, stage_factor
+from explorer.costs.stragglers import lane_factor, stage_factor
 from explorer.models import load_model
 from explorer.simulation.simulate import simulate
 from explorer.strategies.degrees import Degrees

@@ -11,11 +11,11 @@ import explorer
 from explorer.base.errors import InputError
 from explorer.cluster import Software
 from explorer.cluster_profiles import load_cluster
-from explorer.costs.routing import busiest_load
 from explorer.graph import LayerGraph
 from explorer.models.builder import GraphBuilder
 from explorer.routing import ALL_GATHER, Routing
 from explorer.sharding import Override, ShardedLayers, expert_layout, shard
+from explorer.sharding.loads import busiest_load
 from explorer.strategies.degrees import Degrees
 from explorer.workload import Workload, default_workload
 
