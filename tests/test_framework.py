@@ -272,8 +272,13 @@ ACTS: dict[str, tuple[str, dict[str, Any]]] = {
     "clipping": ("clipping: true", {}),
     "exchanges": ("exchanges: units", {"replicas": 4, "zero": 3}),
     "transfers": ("transfers: gather", {"stages": 2, "tensor": 4}),
+    "allocator": ("costs: {cached_fraction: 0.3}\nallocator: expandable", {}),
+    "dispatch": ("dispatch: all_gather", {"model": "mixtral-8x7b", "replicas": 8, "expert": 8}),
+    "expert_kernels": ("expert_kernels: each", {"model": "mixtral-8x7b"}),
 }
 """By field of a framework: what a file says of it, and a plan of which it then changes the report."""
+BESIDE = {"buckets": "bucket_bytes: 25 MB", "allocator": "costs: {cached_fraction: 0.3}"}
+"""What both files say where a field acts only beside another."""
 
 
 def figures_of(
@@ -284,6 +289,7 @@ def figures_of(
     settings = {"layers": "4", "embed": "1024", "heads": "8"}
     settings |= {"attention": attention} if attention else {}
     settings |= {"kv_heads": "8", "head": "128", "ffn": "4096"} if model == "llama" else {}
+    settings = {} if model == "mixtral-8x7b" else settings
     graph = load_model(model, sequence_length=512, settings=settings, framework=framework)
     job = replace(
         default_workload(graph).job, global_batch=16, framework=str(file), gradient_precision=gradients
@@ -301,9 +307,8 @@ def test_every_field_acts_or_describes() -> None:
 @pytest.mark.parametrize("field", ACTS)
 def test_every_choice_acts(field: str, tmp_path: Path) -> None:
     said, shape = ACTS[field]
-    others = "bucket_bytes: 25 MB" if field == "buckets" else ""
     found = []
-    for name, extra in (("plain", others), ("other", said)):
+    for name, extra in (("plain", BESIDE.get(field, "")), ("other", said)):
         path = tmp_path / f"{name}.yaml"
         path.write_text(f"schema: explorer.framework/1\nname: {name}\n{extra}\n")
         found.append(figures_of(path, **shape))
