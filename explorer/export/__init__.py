@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from explorer.base.errors import InputError, PlanError
-from explorer.base.files import STANDARD_INPUT, exists, is_folder, read_standard_input, read_text
 from explorer.base.registry import Registry
 from explorer.base.trust import Trust
 from explorer.export._files import write_files
-from explorer.export._source import SourceText
 from explorer.export._support import Support
 from explorer.export.features import FEATURES, FeatureUse, uses
 from explorer.export.spec import Exporter
+from explorer.importing import IMPORTERS, import_file, source_text
 from explorer.plan import Resolved
 from explorer.simulation.check import check
 
@@ -35,6 +34,7 @@ __all__ = [
     "import_config",
     "notes",
     "preview",
+    "readable",
     "refusals",
 ]
 
@@ -133,16 +133,17 @@ def import_config(
         InputError: the target is unknown or write-only, or the config cannot be read as a plan or names
             code.
     """
+    if source in IMPORTERS.names():
+        return import_file(path, source, model=model, cluster=cluster, trust=trust).resolved
     entry = EXPORTERS.get(source)
     if entry.read is None:
-        readable = [item.name for item in EXPORTERS if item.read is not None]
         raise InputError(
             f"configs of {source!r} cannot be read back",
             key="--from",
             found=source,
-            allowed=", ".join(readable),
+            allowed=", ".join(sorted({*IMPORTERS.names(), *(item.name for item in EXPORTERS if item.read)})),
         )
-    found = replace(_source(path, entry.main, model, cluster), trusted=trust)
+    found = replace(source_text(path, entry.main, model, cluster), trusted=trust)
     try:
         resolved = entry.read(found)
     except PlanError as error:
@@ -152,20 +153,9 @@ def import_config(
     return resolved
 
 
-def _source(path: Path, main: str, model: str | None, cluster: str | None) -> SourceText:
-    """Return the text to be read; ``file.py:name`` also names a part of the file."""
-    part = ""
-    if str(path) == STANDARD_INPUT:
-        text = read_standard_input()
-        return SourceText(name="standard input", text=text, folder=Path(), model=model, cluster=cluster)
-    if not exists(path) and ":" in path.name:
-        name, _, part = path.name.rpartition(":")
-        path = path.with_name(name)
-    if is_folder(path):
-        path /= main
-    return SourceText(
-        name=str(path), text=read_text(path), folder=path.parent, part=part, model=model, cluster=cluster
-    )
+def readable(name: str) -> bool:
+    """Tell whether files of a target can be read as plans, by itself or by an importer of its name."""
+    return name in IMPORTERS.names() or EXPORTERS.get(name).read is not None
 
 
 def _supports(resolved: Resolved, exporter: Exporter) -> list[tuple[FeatureUse, Support]]:

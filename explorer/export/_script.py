@@ -7,6 +7,21 @@ from dataclasses import dataclass
 
 from explorer.base.errors import PlanError
 from explorer.cluster import Cluster
+from explorer.plan import Resolved
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """How the ranks of a target are started, whatever starts them."""
+
+    program: str
+    """What torchrun is given behind its own options: a script or `-m MODULE`, with arguments."""
+    devices: tuple[int, ...]
+    """Device of every rank, in the order of the ranks."""
+    prepare: str = ""
+    """Shell lines before the start; `$HERE` is the folder of the files, `$RANKS` the number of ranks."""
+    comments: tuple[str, ...] = ()
+    """Lines that say what is run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +54,18 @@ def nodes_of(cluster: Cluster, devices: Sequence[int]) -> list[Node]:
         Node(ranks=len(found), devices=tuple(device - _first(cluster, found[0]) for device in found))
         for _, found in runs
     ]
+
+
+def run_script(resolved: Resolved, start: Start) -> str:
+    """Write `run.sh`, which starts the ranks of a target on the nodes of a plan.
+
+    Raises:
+        PlanError: the ranks go back and forth between nodes, which torchrun cannot number.
+    """
+    return torchrun_script(
+        nodes_of(resolved.cluster, start.devices),
+        comments=start.comments, prepare=start.prepare, program=start.program,
+    )  # fmt: skip
 
 
 def _first(cluster: Cluster, device: int) -> int:

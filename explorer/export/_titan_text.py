@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.export._titan_models import VERSION, Flavor
+from explorer.importing._titan_models import VERSION, Flavor
 
 MODULE = "explorer_plan"
 REFERENCES = "EXPLORER"

@@ -8,10 +8,10 @@ from explorer.base.formats import yaml_text
 from explorer.base.plain_data import parse_document
 from explorer.export import EXPORTERS
 from explorer.export._carried import carried
-from explorer.export._source import SourceText
 from explorer.export._support import yes
 from explorer.export.features import FEATURES
 from explorer.export.spec import Exporter
+from explorer.importing._source import SourceText
 from explorer.plan import Resolved, from_document, to_document
 
 FILE = "plan.yaml"

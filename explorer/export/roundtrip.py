@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from explorer.base.errors import ExplorerError
 from explorer.base.trust import Trust
-from explorer.export import EXPORTERS, import_config
+from explorer.export import import_config, readable
 from explorer.export._files import write_files
 from explorer.export._order import order_of
 from explorer.plan import Resolved
@@ -36,7 +36,7 @@ def load_back(resolved: Resolved, name: str, files: Mapping[str, str]) -> Back:
     Raises:
         InputError: the target is unknown.
     """
-    if EXPORTERS.get(name).read is None:
+    if not readable(name):
         return Back(outcome=WRITE_ONLY)
     with TemporaryDirectory(prefix="explorer-export-") as folder:
         write_files(Path(folder), name, files)

@@ -13,10 +13,10 @@ from explorer.base.errors import InputError
 from explorer.cluster_profiles import load_cluster
 from explorer.export import EXPORTERS
 from explorer.export._order import order_of
-from explorer.export._source import SourceText
 from explorer.export._support import Capabilities, no, yes
 from explorer.export.features import FEATURES
 from explorer.export.spec import ORDER, Exporter
+from explorer.importing._source import SourceText
 from explorer.models import load_model
 from explorer.plan import Provenance, Resolved, make_plan
 from explorer.schedules import SCHEDULES

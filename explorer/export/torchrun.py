@@ -14,12 +14,12 @@ import json
 from explorer.export import EXPORTERS, notes
 from explorer.export._carried import HF
 from explorer.export._script import Node, nodes_of, torchrun_script
-from explorer.export._source import SourceText
 from explorer.export._support import Capabilities, nearly, no, yes
 from explorer.export.features import FEATURES
 from explorer.export.plan import FILE as PLAN
 from explorer.export.plan import plan_files, read_plan
 from explorer.export.spec import Exporter
+from explorer.importing._source import SourceText
 from explorer.plan import Resolved
 
 SPEC = "spec.json"

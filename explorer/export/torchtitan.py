@@ -1,4 +1,4 @@
-"""A config module for torchtitan 0.3.0 (`--module explorer_plan --config NAME`), and its configs read back.
+"""A config module for torchtitan 0.3.0 (`--module explorer_plan --config NAME`).
 
 Written for the released version 0.3.0; other versions name batch sizes and backends differently. Ranks are
 numbered as torchtitan does it: pipeline outermost, then replicas, then context, tensor innermost.
@@ -10,18 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.base.errors import PlanError
-from explorer.export import EXPORTERS, _titan_read, _titan_toml, notes
+from explorer.export import EXPORTERS, notes
 from explorer.export._carried import carried
-from explorer.export._script import nodes_of, torchrun_script
-from explorer.export._source import SourceText
+from explorer.export._script import Start, run_script
 from explorer.export._stage_features import kinds_of_layout
 from explorer.export._support import Capabilities, nearly, no, yes
-from explorer.export._titan_models import FLAVORS, VERSION, flavor_of, module_names
-from explorer.export._titan_plan import plan_of, settings_problems
 from explorer.export._titan_text import MODULE, Fields, module_text
 from explorer.export.schedule_csv import csv_of, rows_of
 from explorer.export.schedule_csv import problems as order_problems
 from explorer.export.spec import STAGES, Exporter
+from explorer.importing._titan_models import FLAVORS, VERSION, flavor_of, module_names
 from explorer.plan import Resolved
 from explorer.schedules import SCHEDULES
 from explorer.strategies.degrees import MESH_AXES
@@ -108,20 +106,6 @@ class _Grid:
     """Device of every rank."""
 
 
-def read(source: SourceText) -> Resolved:
-    """Read a config module (never run, only read) or an older TOML file as a plan.
-
-    Raises:
-        InputError: the text is neither, or its model or cluster is unknown.
-        PlanError: the config has something that a plan cannot express; lists all of it.
-    """
-    is_toml = source.name.endswith(".toml") or source.text.lstrip().startswith("[")
-    settings = _titan_toml.read(source.text) if is_toml else _titan_read.read(source.text, source.part)
-    if problems := settings_problems(settings):
-        raise PlanError(problems, file=source.name)
-    return plan_of(settings, source)
-
-
 def problems(resolved: Resolved) -> list[str]:
     """Return the problems that no capability row states: models, placements and sizes."""
     job, strategy, graph = resolved.plan.workload.job, resolved.plan.strategy.job, resolved.graph
@@ -156,6 +140,17 @@ def problems(resolved: Resolved) -> list[str]:
     return found
 
 
+def start(resolved: Resolved) -> Start:
+    """Return how torchtitan's ranks are started: its trainer with the module beside the script."""
+    flavor = flavor_of(resolved.graph)
+    return Start(
+        program=f'-m torchtitan.train --module {MODULE} --config {flavor.function if flavor else ""} "$@"',
+        devices=_grid(resolved.plan.strategy.job).devices,
+        prepare='export PYTHONPATH="$HERE${PYTHONPATH:+:$PYTHONPATH}"',
+        comments=(f"Trains {resolved.graph.name} with torchtitan {VERSION} as {FILE} says.",),
+    )
+
+
 @EXPORTERS.add(
     Exporter(
         name="torchtitan",
@@ -163,7 +158,9 @@ def problems(resolved: Resolved) -> list[str]:
         paper="torchtitan (Liang et al., 2024), arXiv:2410.06511",
         capabilities=CAPABILITIES,
         problems=problems,
-        read=read,
+        documentation="https://github.com/pytorch/torchtitan/tree/main/docs",
+        client=f"torchtitan {VERSION}",
+        start=start,
         main=FILE,
         keeps=STAGES,
     )
@@ -188,12 +185,7 @@ def write(resolved: Resolved) -> dict[str, str]:
     if grid.devices != tuple(range(len(grid.devices))):
         references["devices"] = ",".join(map(str, grid.devices))
     text = module_text(flavor, fields, references, len(grid.devices), said)
-    script = torchrun_script(
-        nodes_of(resolved.cluster, grid.devices),
-        comments=(f"Trains {resolved.graph.name} with torchtitan {VERSION} as {FILE} says.",),
-        prepare='export PYTHONPATH="$HERE${PYTHONPATH:+:$PYTHONPATH}"',
-        program=f'-m torchtitan.train --module {MODULE} --config {flavor.function} "$@"',
-    )
+    script = run_script(resolved, start(resolved))
     return {FILE: text, "run.sh": script, **({CSV: csv} if csv else {}), **files}
 
 

@@ -33,7 +33,7 @@ def export_view(resolved: Resolved, target: str, *, check: bool = True) -> dict[
     Raises:
         InputError: an unknown target.
     """
-    from explorer.export import EXPORTERS, notes, preview
+    from explorer.export import EXPORTERS, notes, preview, readable
 
     EXPORTERS.get(target)
     files: Mapping[str, str] = {}
@@ -58,7 +58,7 @@ def export_view(resolved: Resolved, target: str, *, check: bool = True) -> dict[
         "notes": [] if refused else notes(resolved, target),
         "refusals": [_split(target, text) for text in refused],
         "back": _back(resolved, target, files) if files and check else None,
-        "can_check": bool(files) and EXPORTERS.get(target).read is not None,
+        "can_check": bool(files) and readable(target),
         "capabilities": rows,
     }
 

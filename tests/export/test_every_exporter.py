@@ -15,6 +15,7 @@ from explorer.export import (
     import_config,
     notes,
     preview,
+    readable,
     refusals,
 )
 from explorer.export.features import FEATURES, uses
@@ -24,7 +25,7 @@ from explorer.simulation.check import check
 from tests.export.samples import UNIFORM, changed, context_parallel, folded, resolved, uniform
 
 NAMES = EXPORTERS.names()
-READABLE = [entry.name for entry in EXPORTERS if entry.read is not None]
+READABLE = [entry.name for entry in EXPORTERS if readable(entry.name)]
 PLANS = sorted((Path(__file__).parents[1] / "plans").glob("*.yaml"))
 
 
@@ -62,7 +63,7 @@ def test_exports_and_comes_back(name: str, sample: str, tmp_path: Path) -> None:
     assert paths
     assert all(path.is_file() and path.parent == tmp_path / "out" for path in paths)
     assert {path.name: path.read_text("utf-8") for path in paths} == preview(plan, name)
-    if exporter.read is None:
+    if not readable(name):
         return
     back = import_config(tmp_path / "out", name, model="llama3-8b", cluster="dgx-a100")
     job, strategy = back.plan.workload.job, back.plan.strategy
@@ -101,7 +102,7 @@ def test_some_of_the_usual_can_be_expressed(name: str) -> None:
 
 def test_what_comes_back_is_one_of_three() -> None:
     assert {exporter.keeps for exporter in EXPORTERS} <= set(KEEPS)
-    assert all(exporter.main for exporter in EXPORTERS if exporter.read is not None)
+    assert all(exporter.main for exporter in EXPORTERS if readable(exporter.name))
 
 
 @pytest.mark.parametrize("make", [context_parallel, folded])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import explorer
 from explorer.base.errors import InputError, PlanError
 from explorer.export import import_config
-from explorer.export._titan_read import read
+from explorer.importing._titan_read import read
 from explorer.plan import Resolved
 from explorer.sharding.layouts import megatron_layout
 

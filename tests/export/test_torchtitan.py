@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from explorer.export import export, import_config, preview
-from explorer.export._titan_models import FLAVORS, block_numbers, flavor_of, module_names
-from explorer.export._titan_read import KNOWN, read
+from explorer.importing._titan_models import FLAVORS, block_numbers, flavor_of, module_names
+from explorer.importing._titan_read import KNOWN, read
 from explorer.models import load_model
 from tests.export.samples import UNIFORM, context_parallel, folded, resolved, uniform
 

@@ -16,8 +16,9 @@ from explorer.calibrate.files import read_evidence
 from explorer.calibrate.history import read as read_history
 from explorer.calibrate.logs import LogFacts, read_log
 from explorer.cluster_profiles import load_cluster
-from explorer.export import EXPORTERS, import_config
+from explorer.export import EXPORTERS, import_config, readable
 from explorer.framework_files import load_framework
+from explorer.importing import IMPORTERS
 from explorer.models import _cache, hf, load_model, partitioning, pipedream, saved
 from explorer.plan import load_plan
 from explorer.run.experiment import Experiment
@@ -99,9 +100,9 @@ OF_MODULES = {
     "explorer.calibrate.logs.__init__": "trainer's log",
     "explorer.cli.calibrating": "run or trace",
     "explorer.cluster_profiles": "cluster",
-    "explorer.export.__init__": "import of a plan",
+    "explorer.importing.__init__": "import of a plan",
     "explorer.export._carried": "model",
-    "explorer.export._titan_plan": "import of an order",
+    "explorer.importing._titan_plan": "import of an order",
     "explorer.framework_files": "framework",
     "explorer.models._cache": "cached graph",
     "explorer.models._files": "model",
@@ -261,5 +262,5 @@ def traps(reference: str) -> dict[str, str]:
     }
 
 
-READABLE = {exporter.name for exporter in EXPORTERS if exporter.read is not None}
-"""Exporters whose files come in again."""
+READABLE = {exporter.name for exporter in EXPORTERS if readable(exporter.name)} | set(IMPORTERS.names())
+"""Targets whose files come in again, and trainers whose files come in."""

@@ -9,11 +9,11 @@ from explorer.base.errors import InputError, PlanError, cut
 from explorer.base.files import exists, read_text
 from explorer.cluster import Cluster
 from explorer.cluster_profiles import load_cluster
-from explorer.export._source import SourceText
-from explorer.export._titan_models import flavor_named
-from explorer.export._titan_settings import TitanSettings, Unread
-from explorer.export._titan_stages import stage_layers
 from explorer.graph import LayerGraph
+from explorer.importing._source import SourceText
+from explorer.importing._titan_models import flavor_named
+from explorer.importing._titan_settings import TitanSettings, Unread
+from explorer.importing._titan_stages import stage_layers
 from explorer.models import load_model
 from explorer.plan import Provenance, Reference, Resolved, make_plan
 from explorer.schedules import SCHEDULES

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from explorer.base.errors import InputError
-from explorer.export._titan_settings import TitanSettings, Unread
+from explorer.importing._titan_settings import TitanSettings, Unread
 
 ALLOWED = "a function that returns Trainer.Config(...) of constants"
 _LIMIT = 32

@@ -6,7 +6,7 @@ from typing import Any
 
 from explorer.base.errors import InputError
 from explorer.base.formats import parse_toml
-from explorer.export._titan_settings import TitanSettings
+from explorer.importing._titan_settings import TitanSettings
 
 _TABLES = ("parallelism", "experimental", "training", "model", "optimizer", "activation_checkpoint")
 

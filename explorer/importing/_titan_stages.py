@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from explorer.base.errors import InputError, PlanError
-from explorer.export._titan_models import EMBEDDINGS, HEAD, NORM, block_numbers, module_names
-from explorer.export._titan_settings import TitanSettings
 from explorer.graph import LayerGraph
+from explorer.importing._titan_models import EMBEDDINGS, HEAD, NORM, block_numbers, module_names
+from explorer.importing._titan_settings import TitanSettings
 
 _P = "parallelism."
 
