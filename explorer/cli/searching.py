@@ -266,6 +266,7 @@ def progress_json(progress: Progress, plan: Plan | None, inputs: Inputs) -> dict
         "found_by": (progress.best.finder or progress.searcher) if progress.best else None,
         "weights": _weights(progress.best) if progress.best else None,
         "optimal": progress.optimal,
+        "memory": progress.best.report.memory_verdict if progress.best else None,
         "evaluations": progress.evaluations,
         "wall_s": progress.wall_s,
         "plan": to_document(plan, {"model": inputs.graph}) if plan else None,
@@ -275,6 +276,7 @@ def progress_json(progress: Progress, plan: Plan | None, inputs: Inputs) -> dict
                 "label": item.label,
                 "step_time_s": item.report.step_time_s,
                 "peak_memory_bytes": max(item.report.peak_memory_bytes),
+                "memory": item.report.memory_verdict,
                 "devices": len(item.report.devices),
                 "values": {axis.name: value for axis, value in _values(inputs, progress, item)},
             }
@@ -299,6 +301,9 @@ def _text(progress: Progress) -> str:
     if progress.best is not None:
         older = ", of older weights" if _weights(progress.best) != WEIGHTS[0] else ""
         lines += [f"{'best':<12}{_value(progress)}  {progress.best.label}{older}"]
+        if progress.best.outcome.may_fit:
+            held = format_bytes(progress.best.outcome.peak_memory_bytes)
+            lines += [f"{'memory':<12}{held} may fit, by the band of the prediction (--memory-margin surely)"]
         if progress.best.finder:
             lines += [f"{'found by':<12}{progress.best.finder}"]
     if progress.foreign_value is not None:

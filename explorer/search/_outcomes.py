@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from explorer.cluster.memory_room import MAY_FIT
 from explorer.search.objectives import frontier_axes
 from explorer.search.problem import Problem
 from explorer.simulation.report import Report
@@ -20,6 +21,8 @@ class Outcome:
     """Bytes of the fullest device."""
     feasible: bool
     """Whether it fits its devices."""
+    may_fit: bool
+    """Whether it fits or not lies within the band of its predicted memory."""
     over_bytes: float
     """Bytes that are missing, over all lanes; 0 if it fits its devices and the limit."""
     value: float
@@ -35,6 +38,7 @@ def outcome_of(problem: Problem, report: Report) -> Outcome:
         step_time_s=report.step_time_s,
         peak_memory_bytes=max(report.peak_memory_bytes),
         feasible=report.feasible,
+        may_fit=report.memory_verdict == MAY_FIT,
         over_bytes=problem.over_bytes(report),
         value=objective_value(problem, report),
         point=tuple(axis.value(cluster, job, report) for axis in frontier_axes(problem.objective)),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from explorer.cluster.memory_room import MAY_FIT
 from explorer.search import REFUSED, Candidate, Progress
 from explorer.search.problem import synchronous
 from explorer.strategy import JobStrategy, Strategy
@@ -80,7 +81,7 @@ def _your_row(yours: Candidate, bound_s: float | None) -> dict[str, Any]:
         id=YOURS, searcher=YOURS, space=yours.label, label=strategy_words(yours.strategy.job),
         value=yours.value if fits else None, step_s=step, peak_bytes=yours.outcome.peak_memory_bytes,
         gap=step / bound_s - 1 if bound_s else None, answer="" if fits else "does not fit",
-        level=None if fits else "bad",
+        level=None if fits else "bad", note=MAY_FIT if fits and yours.outcome.may_fit else "",
     )  # fmt: skip
 
 
@@ -162,6 +163,8 @@ def _note(row: SearchRow) -> str:
             parts.append("nothing better than the start")
         if not synchronous(run.best.strategy.job):
             parts.append("learns from older weights")
+        if row.value is not None and run.best.outcome.may_fit:
+            parts.append(MAY_FIT)
         if row.value is None:
             parts.append("does not fit the limits asked for now")
         if row.releases:
@@ -175,7 +178,7 @@ def _note(row: SearchRow) -> str:
 def frontier_points(runs: Iterable[Progress]) -> list[dict[str, Any]]:
     """Return the strategies of all searches that no other beats in both time and memory, by step time.
 
-    Keys are id (the same as long as the point is), searchers, label, detail, step_s, peak_bytes.
+    Keys are id (the same as long as the point is), searchers, label, detail, step_s, peak_bytes, may_fit.
     """
     found: dict[tuple[float, float], dict[str, Any]] = {}
     jobs: dict[str, JobStrategy] = {}
@@ -191,6 +194,7 @@ def frontier_points(runs: Iterable[Progress]) -> list[dict[str, Any]]:
                     "detail": item.label,
                     "step_s": step,
                     "peak_bytes": peak,
+                    "may_fit": item.outcome.may_fit,
                 },
             )
             point["searchers"].append(run.searcher)

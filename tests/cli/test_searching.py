@@ -12,7 +12,7 @@ from tests.cli.commands import SMALL, TOO_LARGE, Run
 
 SEARCH_KEYS = {
     "searcher", "objective", "objective_value", "objective_unit", "lower_bound", "bound", "optimal",
-    "evaluations", "wall_s", "plan", "frontier",
+    "evaluations", "wall_s", "plan", "frontier", "memory",
 }  # fmt: skip
 
 

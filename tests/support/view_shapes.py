@@ -733,6 +733,7 @@ class FrontierPoint(Strict):
     detail: str
     step_s: float
     peak_bytes: float
+    may_fit: bool
 
 
 class ObjectiveColumn(Strict):

@@ -138,6 +138,18 @@ def test_what_has_to_be_known_before_loading_is_said(runs: dict[str, Progress], 
     assert notes["c"] == "does not fit the limits asked for now; loading it releases 2 pins"
 
 
+def test_what_may_fit_is_said(runs: dict[str, Progress], yours: Candidate) -> None:
+    best = runs["auto"].best
+    assert best is not None
+    likely = replace(best, outcome=replace(best.outcome, may_fit=True))
+    run = replace(runs["auto"], best=likely, frontier=(likely,))
+    mine = replace(yours, outcome=replace(yours.outcome, may_fit=True))
+    rows = leaderboard_rows([SearchRow(searcher="a", run=run, value=1.0)], yours=mine, bound_s=None)
+    assert [row["note"] for row in rows] == ["may fit", "may fit"]
+    assert [point["may_fit"] for point in frontier_points([run])] == [True]
+    assert not any("may fit" in row["note"] for row in rows_of(runs, yours))
+
+
 def test_yours_that_does_not_fit_is_marked_in_words(runs: dict[str, Progress], yours: Candidate) -> None:
     rows = rows_of(runs, replace(yours, outcome=replace(yours.outcome, value=math.inf)))
     assert rows[-1]["id"] == "yours"

@@ -64,7 +64,7 @@ def points() -> list[dict[str, Any]]:
     ]
     return [
         {"id": f"{step}/{gib}", "searchers": who, "label": label, "detail": label, "step_s": step,
-         "peak_bytes": gib * GIB}
+         "peak_bytes": gib * GIB, "may_fit": gib > 64}
         for step, gib, who, label in found
     ]  # fmt: skip
 

@@ -72,7 +72,13 @@ def chart(loaded: list[Any], entrants: list[Entrant], spots: list[Spot], yours: 
 
 
 def draw(chart: SearchChart, entrants: Any, spots: Any, yours: Candidate, **more: Any) -> None:
-    options = {"capacity_bytes": 80 * GIB, "bound_s": 0.01, "objective": "time", "theme": "light"} | more
+    options = {
+        "fits_bytes": 76 * GIB,
+        "capacity_bytes": 80 * GIB,
+        "bound_s": 0.01,
+        "objective": "time",
+        "theme": "light",
+    } | more
     chart.draw(entrants, spots, yours, **options)
 
 
@@ -97,6 +103,7 @@ def test_every_trace_holds_what_it_is_named_after(
     assert list(chart.traces["over"].x) == [90.0]
     assert list(chart.traces["bound"].y) == [0.01, 0.01]
     assert min(chart.traces["no room"].x) == 80.0
+    assert (min(chart.traces["perhaps"].x), max(chart.traces["perhaps"].x)) == (76.0, 80.0)
     assert {trace.name for trace in chart.widget.data} >= {"megatron", "exhaustive"}
 
 

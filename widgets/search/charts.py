@@ -85,7 +85,8 @@ class SearchChart:
 
     def draw(
         self, entrants: Iterable[Entrant], spots: Sequence[Spot], yours: Candidate, *,
-        capacity_bytes: float, bound_s: float, objective: str, theme: str, width_px: int = 0,
+        fits_bytes: float, capacity_bytes: float, bound_s: float, objective: str, theme: str,
+        width_px: int = 0,
     ) -> None:  # fmt: skip
         """Draw everything again, in place.
 
@@ -93,7 +94,8 @@ class SearchChart:
             entrants: searchers with their results.
             spots: strategies costed on the way.
             yours: the strategy on the board.
-            capacity_bytes: memory of a device.
+            fits_bytes: peak of a device up to which a plan fits for sure.
+            capacity_bytes: largest peak that is taken; from `fits_bytes` to there a plan may fit.
             bound_s: lower bound of every step time.
             objective: objective of the curves below.
             theme: `light` or `dark`.
@@ -103,7 +105,7 @@ class SearchChart:
         self._width_px = max(260, width_px or WIDTH_PX)
         with self.widget.batch_update():
             self.widget.layout.width = self._width_px
-            self._draw_points(several, spots, yours, capacity_bytes / GIB, bound_s)
+            self._draw_points(several, spots, yours, (fits_bytes / GIB, capacity_bytes / GIB), bound_s)
             self._draw_curves(several, objective)
             self._draw_theme(theme)
 
@@ -114,9 +116,10 @@ class SearchChart:
         entrants: list[Entrant],
         spots: Sequence[Spot],
         yours: Candidate,
-        capacity: float,
+        room: tuple[float, float],
         bound_s: float,
     ) -> None:
+        fits, capacity = room
         bests = bests_of(entrants)
         own = (yours.outcome.peak_memory_bytes / GIB, yours.outcome.step_time_s)
         frontier = frontier_of(entrants)
@@ -141,6 +144,9 @@ class SearchChart:
         self.traces["bound"].update(text=[f"  lower bound {bound_s:.3g} s", ""])
         low, high = y_ends
         self._set("no room", [capacity, capacity, x_end, x_end], [low, high, high, low])
+        band = [fits, fits, capacity, capacity] if capacity > fits else []
+        self._set("perhaps", band, [low, high, high, low][: len(band)])
+        self._set("perhaps text", [(fits + capacity) / 2] if band else [], [low + 0.12 * (high - low)])
         self._set("no room text", [(capacity + x_end) / 2], [low + 0.05 * (high - low)])
         self.widget.update_xaxes(range=[0, x_end], row=1, col=1)
         self.widget.update_yaxes(range=list(y_ends), row=1, col=1)
@@ -204,6 +210,8 @@ class SearchChart:
         )
         self.traces["bound"].update(line={"color": second}, textfont={"color": second, "size": 11})
         self.traces["no room"].update(line={"color": ink}, fillpattern={"fgcolor": second})
+        self.traces["perhaps"].update(line={"color": ink})
+        self.traces["perhaps text"].update(textfont={"color": ink, "size": 11})
         self.traces["no room text"].update(textfont={"color": ink, "size": 11})
         for trace in self._curves.values():
             trace.update(textfont={"color": ink, "size": 11})
@@ -211,6 +219,9 @@ class SearchChart:
 
 _HOVER = "%{customdata}<br>%{y:.4g} s, %{x:.1f} GiB<extra></extra>"
 _TRACES: dict[str, dict[str, Any]] = {
+    "perhaps": {"mode": "lines", "fill": "toself", "line": {"width": 0}, "hoverinfo": "skip",
+                "fillcolor": "rgba(128,128,128,.12)"},
+    "perhaps text": {"mode": "text", "text": ["may fit"], "hoverinfo": "skip"},
     "no room": {"mode": "lines", "fill": "toself", "line": {"width": 1}, "hoverinfo": "skip",
                 "fillcolor": "rgba(128,128,128,.05)",
                 "fillpattern": {"shape": "/", "size": 7, "solidity": 0.12, "fillmode": "overlay"}},

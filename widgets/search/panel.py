@@ -8,6 +8,7 @@ from typing import Any
 from ipywidgets import Box, Layout, VBox
 
 from explorer.base.errors import InputError
+from explorer.cluster.memory_room import memory_room
 from explorer.search import OBJECTIVES, SEARCHERS, Candidate, Problem, candidate_of, objective_value
 from explorer.strategy import Strategy
 from explorer.views.search_table import (
@@ -351,11 +352,12 @@ class SearchPanel(Panel):
         assert yours is not None
         cluster = now.inputs.cluster
         used = {group.device_kind for group in cluster.nodes}
-        capacity = max(kind.memory_bytes for kind in cluster.device_kinds if kind.name in used)
-        limit = self.settings.memory_limit_bytes
+        rooms = [memory_room(kind) for kind in cluster.device_kinds if kind.name in used]
+        fits, room = max(room.fits_bytes for room in rooms), max(room.limit_bytes for room in rooms)
+        limit = self.settings.memory_limit_bytes or room
         self.chart.figure.draw(
             self.task.entrants.values(), self.task.spots, yours,
-            capacity_bytes=min(capacity, limit) if limit else capacity,
+            fits_bytes=min(fits, limit), capacity_bytes=min(room, limit),
             bound_s=OBJECTIVES["time"].bound(judge.graph, judge.job, judge.pool),
             objective=self.settings.objective, theme=self._theme,
             width_px=self.leaderboard.chart_px,

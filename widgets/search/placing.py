@@ -60,8 +60,8 @@ class ChartPlace:
         await asyncio.to_thread(charts.warm_up)
         with self._bench.lock:
             self.figure = charts.SearchChart(self._clicked)
+            self._ready()  # drawn before it is shown: no empty axes meanwhile
             self.box.children = (self.figure.widget,)
-            self._ready()
 
     def _clicked(self, pick: Any) -> None:
         self._bench.guard(lambda: self._load(pick))

@@ -1081,6 +1081,7 @@ function rowAt(rows, y, reach = 24) {
   return best;
 }
 var linkThickness = (bytes2) => Math.min(12, Math.max(1, 2 * Math.sqrt((bytes2 ?? 0) / 2 ** 30)));
+var allAlike = (links) => links.length > 2 && links.every((link) => link.kind === links[0].kind && link.step_bytes === links[0].step_bytes);
 function linkClass(kind) {
   if (kind === "nvlink" || kind === "nvswitch" || kind === "fabric") return "nvlink";
   if (kind === "pcie" || kind === "host" || kind === "shared") return "pcie";
@@ -2034,11 +2035,12 @@ function drawLinks(ctx, element, { lane, compact }) {
   const mine = ctx.linksOf.get(lane.id) ?? NONE;
   const found = ctx.preview?.target === lane.id ? ctx.preview.detour : null;
   const last = ctx.order.get(lane.id) === ctx.view.lanes.length - 1;
-  if (!stale(element, [lane.runs, compact, found, last, ctx.order, ...mine])) return;
+  const thin = compact && ctx.once("thin", [ctx.view.links], () => allAlike(ctx.view.links));
+  if (!stale(element, [lane.runs, compact, thin, found, last, ctx.order, ...mine])) return;
   const notes = lane.runs.map((run) => run.note).filter(Boolean);
   if (found) notes.splice(0, notes.length, detourWords(ctx.preview.view, found));
   patch(element, {
-    class: `b-row b-links${compact ? " compact" : ""}${last && !mine.length && !notes.length ? " last" : ""}`
+    class: `b-row b-links${compact ? " compact" : ""}${thin ? " thin" : ""}${last && !mine.length && !notes.length ? " last" : ""}`
   });
   const shown = mine.slice(0, compact ? 1 : 2);
   const rows = [

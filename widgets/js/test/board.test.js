@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { costOn, moved, nearestStop, nextStop, stops } from "../src/board/estimate.js";
-import { fitScale, linkThickness, mayFit, memoryLevel, memorySegments, rowAt, rowsOf, shownReplicas } from "../src/board/layout.js";
+import { allAlike, fitScale, linkThickness, mayFit, memoryLevel, memorySegments, rowAt, rowsOf, shownReplicas } from "../src/board/layout.js";
 import { Catalog, pieceLabel, piecesOf } from "../src/board/model.js";
 
 const layer = (id, seconds = 1) => ({
@@ -180,6 +180,14 @@ test("hit test finds the row, or the nearest in reach", () => {
   assert.equal(rowAt(rows, 70), "b");
   assert.equal(rowAt(rows, 400), null);
   assert.ok(linkThickness(2 ** 30) === 2 && linkThickness(null) === 1 && linkThickness(2 ** 50) === 12);
+});
+
+test("strips are thin where the same travels everywhere", () => {
+  const link = { kind: "infiniband", step_bytes: 2 ** 30 };
+  assert.ok(allAlike([link, { ...link }, { ...link }]));
+  assert.ok(!allAlike([link, link, { ...link, step_bytes: 1 }]));
+  assert.ok(!allAlike([link, link, { ...link, kind: "nvlink" }]));
+  assert.ok(!allAlike([link, link]), "two strips are no heavy ink");
 });
 
 test("as many replicas are named as the column holds", () => {

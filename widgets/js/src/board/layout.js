@@ -107,6 +107,13 @@ export function rowAt(rows, y, reach = 24) {
 /** Thickness of a link strip in px: 2 x sqrt(GiB a step), between 1 and 12. @param {number|null} bytes */
 export const linkThickness = (bytes) => Math.min(12, Math.max(1, 2 * Math.sqrt((bytes ?? 0) / 2 ** 30)));
 
+/**
+ * Whether the strips of a compact board say nothing but that the same travels everywhere: they are drawn thin and pale, since
+ * as many thick ones would be the heaviest ink on the page. @param {{step_bytes: number|null, kind: string}[]} links
+ */
+export const allAlike = (links) =>
+  links.length > 2 && links.every((link) => link.kind === links[0].kind && link.step_bytes === links[0].step_bytes);
+
 /** Class of colour and dash for a link kind. */
 export function linkClass(kind) {
   if (kind === "nvlink" || kind === "nvswitch" || kind === "fabric") return "nvlink";

@@ -2,7 +2,7 @@
 
 import { h, keyed, triangle } from "../common/dom.js";
 import { bytes, seconds, typeset } from "../common/format.js";
-import { linkClass, linkThickness } from "./layout.js";
+import { allAlike, linkClass, linkThickness } from "./layout.js";
 import { patch, stale } from "./patch.js";
 import { detourWords } from "./preview.js";
 
@@ -34,11 +34,12 @@ export function drawLinks(ctx, element, { lane, compact }) {
   const mine = ctx.linksOf.get(lane.id) ?? NONE;
   const found = ctx.preview?.target === lane.id ? ctx.preview.detour : null;
   const last = ctx.order.get(lane.id) === ctx.view.lanes.length - 1;
-  if (!stale(element, [lane.runs, compact, found, last, ctx.order, ...mine])) return;
+  const thin = compact && ctx.once("thin", [ctx.view.links], () => allAlike(ctx.view.links));
+  if (!stale(element, [lane.runs, compact, thin, found, last, ctx.order, ...mine])) return;
   const notes = lane.runs.map((run) => run.note).filter(Boolean);
   if (found) notes.splice(0, notes.length, detourWords(ctx.preview.view, found));
   patch(element, {
-    class: `b-row b-links${compact ? " compact" : ""}${last && !mine.length && !notes.length ? " last" : ""}`,
+    class: `b-row b-links${compact ? " compact" : ""}${thin ? " thin" : ""}${last && !mine.length && !notes.length ? " last" : ""}`,
   });
   const shown = mine.slice(0, compact ? 1 : 2);
   const rows = [

@@ -280,10 +280,10 @@ function drawFrontier(details, view) {
     (tr, point) => {
       const [step, peak, label, who, act] = tr.children;
       set(step, { text: seconds(point.step_s) });
-      set(peak, { text: bytes(point.peak_bytes) });
+      set(peak, { text: bytes(point.peak_bytes) + (point.may_fit ? ", may fit" : "") });
       set(label, { text: point.label, title: point.detail });
       set(who, { text: point.searchers.join(", ") });
-      set(act.firstChild, { "aria-label": `Load ${point.label}, ${seconds(point.step_s)}, ${bytes(point.peak_bytes)}` });
+      set(act.firstChild, { "aria-label": `Load ${point.label}, ${seconds(point.step_s)}, ${bytes(point.peak_bytes)}${point.may_fit ? ", may fit" : ""}` });
     },
   );
 }
