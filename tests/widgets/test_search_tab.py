@@ -7,9 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ipywidgets import Label
 from pydantic import TypeAdapter
 
 from explorer.base.errors import InputError
@@ -421,6 +423,31 @@ def test_a_chart_that_cannot_be_made_is_said_and_the_search_goes_on(
         await until(lambda: "plotly" in bench.error)
         assert rows(bench)["even"]["loadable"]
         assert bench.search_panel.chart.box.children == ()
+
+    play(scenario)
+
+
+def test_a_chart_that_did_not_start_is_made_again(bench: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Label] = []
+
+    async def make(self: ChartPlace) -> None:
+        made.append(Label())
+        self.figure = SimpleNamespace(widget=made[-1], draw=lambda *_, **__: None)
+        self.box.children = (made[-1],)
+        self._shown()
+
+    monkeypatch.setattr(ChartPlace, "make", make)
+    panel = bench.search_panel
+
+    async def scenario() -> None:
+        panel.leaderboard.send_intent("chart_again")  # before there is one: nothing to make again
+        panel.start(["even"])
+        await ended(bench)
+        await until(lambda: panel.leaderboard.charts == 1)
+        panel.leaderboard.send_intent("chart_again")
+        await until(lambda: panel.leaderboard.charts == 2)
+        assert panel.chart.box.children == (made[1],)
+        assert made[0].comm is None, "the first one is closed"
 
     play(scenario)
 

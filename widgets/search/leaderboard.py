@@ -8,7 +8,7 @@ from widgets.base import STATIC, Widget
 
 
 class Leaderboard(Widget):
-    """Rows that load their strategy. Intents: `load`, `load_point`, `action`; see PROTOCOL.md."""
+    """Rows that load their strategy. Intents: `load`, `load_point`, `chart_again`, `action` (PROTOCOL.md)."""
 
     _esm = STATIC / "leaderboard.js"
     _css = STATIC / "leaderboard.css"
@@ -18,6 +18,10 @@ class Leaderboard(Widget):
     )
     chart_px = traitlets.Int(
         0, help="Width of the place for a chart beside it, written by the page; 0 if there is none."
+    ).tag(sync=True)
+
+    charts = traitlets.Int(
+        0, help="Charts put beside it so far, of which the page sees whether it starts."
     ).tag(sync=True)
 
     def summary(self) -> str:

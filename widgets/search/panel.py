@@ -65,7 +65,11 @@ class SearchPanel(Panel):
         self.leaderboard.on_intent(self._answer)
         self.leaderboard.observe(lambda _: bench.guard(self.draw_figure), "chart_px")
         self.chart = ChartPlace(
-            bench, load=lambda pick: self._load(*pick), ready=self.draw_figure, layout=_SLIM
+            bench,
+            load=lambda pick: self._load(*pick),
+            ready=self.draw_figure,
+            shown=self._chart_shown,
+            layout=_SLIM,
         )
         flow = Layout(display="flex", flex_flow="row wrap", align_items="flex-start", width="100%")
         self.box = VBox(
@@ -202,6 +206,11 @@ class SearchPanel(Panel):
             self._bench.guard(lambda: self.load(str(intent["row"])))
         elif intent["kind"] == "load_point":
             self._bench.guard(lambda: self.load_point(str(intent["point"])))
+        elif intent["kind"] == "chart_again":
+            self.chart.make_again()
+
+    def _chart_shown(self) -> None:
+        self.leaderboard.charts += 1
 
     def load(self, searcher: str) -> None:
         """Put what a searcher found on the board, as an edit that Undo takes back.

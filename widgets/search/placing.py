@@ -22,14 +22,21 @@ class ChartPlace:
     Args:
         bench: workbench whose lock is held, and whose page shows errors.
         load: called with what a clicked point stands for.
-        ready: called once the chart is there.
+        ready: called once the chart is made.
+        shown: called once it is in its place.
         layout: layout of the place.
     """
 
     def __init__(
-        self, bench: Bench, *, load: Callable[[Any], None], ready: Callable[[], None], layout: Layout
+        self,
+        bench: Bench,
+        *,
+        load: Callable[[Any], None],
+        ready: Callable[[], None],
+        shown: Callable[[], None],
+        layout: Layout,
     ) -> None:
-        self._bench, self._load, self._ready = bench, load, ready
+        self._bench, self._load, self._ready, self._shown = bench, load, ready, shown
         self._job: Job | None = None
         self.figure: Any = None
         """A `charts.SearchChart`, or None."""
@@ -41,6 +48,13 @@ class ChartPlace:
         if self.figure is None and (self._job is None or not self._job.running):
             self.box.children = (HTML(_WAIT),)
             self._job = Job(self._make_guarded)
+
+    def make_again(self) -> None:
+        """Make another chart in place of one that did not start in the page."""
+        if self.figure is not None:
+            self.figure.widget.close()
+            self.figure = None
+            self.make_soon()
 
     def close(self) -> None:
         """End what is under way."""
@@ -62,6 +76,7 @@ class ChartPlace:
             self.figure = charts.SearchChart(self._clicked)
             self._ready()  # drawn before it is shown: no empty axes meanwhile
             self.box.children = (self.figure.widget,)
+            self._shown()
 
     def _clicked(self, pick: Any) -> None:
         self._bench.guard(lambda: self._load(pick))

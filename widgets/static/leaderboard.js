@@ -466,6 +466,37 @@ var Sync = class {
   }
 };
 
+// src/leaderboard/chart.js
+var PATIENCE_MS = 8e3;
+var LOOK_MS2 = 500;
+var TRIES = 3;
+var drawn = (place) => place?.querySelector(".js-plotly-plot .annotation") != null;
+function watchChart(model, place, again, { patience = PATIENCE_MS, look = LOOK_MS2, tries = TRIES } = {}) {
+  let left = tries;
+  let timer = 0;
+  const begin = () => {
+    clearTimeout(timer);
+    let waited = 0;
+    const step = () => {
+      const there = place();
+      if (drawn(there)) return;
+      if (there?.getClientRects?.().length && model.widget_manager?.kernel?.status !== "busy") waited += look;
+      if (waited < patience) timer = setTimeout(step, look);
+      else if (left > 0) {
+        left -= 1;
+        again();
+      }
+    };
+    timer = setTimeout(step, look);
+  };
+  model.on("change:charts", begin);
+  if (model.get("charts")) begin();
+  return () => {
+    clearTimeout(timer);
+    model.off("change:charts", begin);
+  };
+}
+
 // src/leaderboard/words.js
 function units(rows) {
   const steps = rows.map((row) => row.step_s).filter(known);
@@ -638,19 +669,26 @@ function render({ model, el }) {
   }
   draw();
   const stopTelling = tellOfWidth(root, (width) => sync.set("chart_px", width));
+  const stopWatching = watchChart(model, () => chartPlace(root), () => sync.send("chart_again"));
   return () => {
     stopTelling();
+    stopWatching();
     sync.close();
     close();
     root.remove();
   };
+}
+function chartPlace(root) {
+  let place = null;
+  for (let parent = root.parentElement; parent && !place; parent = parent.parentElement) place = parent.querySelector(".xp-chart");
+  return place;
 }
 function tellOfWidth(root, tell) {
   let told = 0;
   let timer = 0;
   let place = null;
   const look = () => {
-    for (let parent = root.parentElement; parent && !place; parent = parent.parentElement) place = parent.querySelector(".xp-chart");
+    place ??= chartPlace(root);
     const width = Math.round(place?.getBoundingClientRect().width ?? 0);
     if (width && width !== told) tell(told = width);
   };

@@ -5,6 +5,7 @@ import { bytes, seconds } from "../common/format.js";
 import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
+import { watchChart } from "./chart.js";
 import { cells, frontierText, gapShare, heads, nextRow, rowName } from "./words.js";
 
 const COLUMNS = ["searcher", "space", "label", "value", "step", "change", "peak", "gap", "answer"];
@@ -112,12 +113,21 @@ function render({ model, el }) {
   }
   draw();
   const stopTelling = tellOfWidth(root, (width) => sync.set("chart_px", width));
+  const stopWatching = watchChart(model, () => chartPlace(root), () => sync.send("chart_again"));
   return () => {
     stopTelling();
+    stopWatching();
     sync.close();
     close();
     root.remove();
   };
+}
+
+/** The place of the chart of the same workbench. */
+function chartPlace(root) {
+  let place = null;
+  for (let parent = root.parentElement; parent && !place; parent = parent.parentElement) place = parent.querySelector(".xp-chart");
+  return place;
 }
 
 /** The chart beside this widget does not follow the width of its place by itself: tell Python. */
@@ -126,7 +136,7 @@ function tellOfWidth(root, tell) {
   let timer = 0;
   let place = null;
   const look = () => {
-    for (let parent = root.parentElement; parent && !place; parent = parent.parentElement) place = parent.querySelector(".xp-chart");
+    place ??= chartPlace(root);
     const width = Math.round(place?.getBoundingClientRect().width ?? 0);
     if (width && width !== told) tell((told = width));
   };
