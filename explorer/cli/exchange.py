@@ -17,7 +17,7 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("plan")
     parser.add_argument("--to", required=True, help="a name from `explorer list exporters`")
     parser.add_argument("-o", "--output", required=True, metavar="DIR")
-    parser.add_argument("--launcher", default="", help="scheduler to write a job for: slurm (torchrun)")
+    parser.add_argument("--launcher", default="", help="what starts its run.sh: torchrun, slurm, kubernetes")
     add_trust(parser)
     add_json(parser)
     parser.set_defaults(run=run_export)

@@ -19,6 +19,7 @@ from explorer.base.errors import InputError, PlanError
 from explorer.base.registry import Registry
 from explorer.base.trust import Trust
 from explorer.export._files import write_files
+from explorer.export._launchers import job_files
 from explorer.export._support import Support
 from explorer.export.features import FEATURES, FeatureUse, uses
 from explorer.export.spec import Exporter
@@ -65,18 +66,13 @@ def preview(resolved: Resolved, name: str, *, launcher: str = "") -> dict[str, s
         PlanError: as `export`.
     """
     entry = EXPORTERS.get(name)
-    if launcher and launcher not in entry.launchers:
-        known = ", ".join(entry.launchers)
-        raise InputError(
-            f"{name} writes no job for {launcher!r}",
-            key="--launcher", found=launcher, allowed=known or "none: start its files yourself",
-        )  # fmt: skip
     graphs = dict(resolved.graphs) if len(resolved.graphs) > 1 else next(iter(resolved.graphs.values()))
     if problems := check(graphs, resolved.cluster, resolved.plan.workload, resolved.plan.strategy):
         raise PlanError(problems)
     if problems := refusals(resolved, name):
         raise PlanError(problems)
-    return dict(entry.function(resolved, launcher=launcher) if launcher else entry.function(resolved))
+    files = dict(entry.function(resolved))
+    return files | (job_files(resolved, name, launcher, files) if launcher else {})
 
 
 def refusals(resolved: Resolved, name: str) -> list[str]:

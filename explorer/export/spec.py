@@ -40,8 +40,6 @@ class Exporter(Spec):
     """Reads the target's files back, if no importer of the same name does; None if they cannot be."""
     main: str = ""
     """Name of the file in a folder that `read` is given."""
-    launchers: tuple[str, ...] = ()
-    """Schedulers for which it writes a job besides; its function then takes one of them as `launcher`."""
     keeps: str = PLAN
     """How much of a plan comes back: the whole `plan`, its `stages` and order, or the `order` alone."""
     settings: Callable[[Resolved], Mapping[str, Setting]] | None = None

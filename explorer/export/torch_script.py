@@ -10,12 +10,13 @@ from explorer.base.units import MIB
 from explorer.export import EXPORTERS, notes
 from explorer.export._modules import module_names_of
 from explorer.export._pipeline_grid import PipelineGrid, grid_of, torch_schedule_name
-from explorer.export._script import nodes_of, torchrun_script
+from explorer.export._script import Start, run_script
 from explorer.export._support import Capabilities, Support, nearly, no, yes
 from explorer.export._torch_text import OPTIMIZERS, ScriptParts, script_text
+from explorer.export._weight_cuts import weight_cuts
 from explorer.export.schedule_csv import csv_of
 from explorer.export.schedule_csv import problems as order_problems
-from explorer.export.spec import Exporter
+from explorer.export.spec import Exporter, Setting
 from explorer.graph import LayerGraph
 from explorer.plan import Resolved
 from explorer.strategies.degrees import MESH_AXES
@@ -101,7 +102,7 @@ def problems(resolved: Resolved) -> list[str]:
         if not module_names_of(graph, stage)
     ]
     if mesh.size(TENSOR) > 1:
-        _, odd = _cuts(graph)
+        _, odd = weight_cuts(graph)
         found += [
             f"tensor parallelism of {name}: its parts are one matrix; give each its own" for name in odd[:1]
         ]
@@ -111,12 +112,43 @@ def problems(resolved: Resolved) -> list[str]:
     return texts
 
 
+def start(resolved: Resolved) -> Start:
+    """Return how the script is started, with the arguments of `run.sh`."""
+    return Start(
+        program=f'"$HERE/{FILE}" "$@"',
+        devices=grid_of(resolved.plan.strategy.job).devices,
+        comments=(
+            f"Trains a model like {resolved.graph.name} as {FILE} says:",
+            "bash run.sh my_model --steps 3, with the module that train.py describes.",
+        ),
+    )
+
+
+def settings(resolved: Resolved) -> dict[str, Setting]:
+    """Return the constants of the script that say the plan, by name."""
+    parts = _parts(resolved, grid_of(resolved.plan.strategy.job))
+    found: dict[str, Setting] = {"GLOBAL_BATCH": parts.global_batch, "MICROBATCH": parts.microbatch}
+    found |= {f"MESH.{axis}": size for axis, size in parts.mesh.items()}
+    found |= {f"STAGES.{i}": ", ".join(names) for i, names in enumerate(parts.stages)}
+    found |= {f"RECOMPUTE.{i}": how for i, how in enumerate(parts.recompute) if how != "none"}
+    if parts.pipeline:
+        found["RANK_OF"] = ", ".join(map(str, parts.homes))
+        found["SCHEDULE"] = parts.schedule or parts.csv
+    if parts.zero:
+        found["RESHARD_AFTER_FORWARD"] = parts.zero == 3
+    return found | {"optimizer": parts.optimizer, "precision": parts.precision}
+
+
 @EXPORTERS.add(
     Exporter(
         name="torch",
         title="A plain training script in torch, for a model of your own: train.py, run.sh",
         capabilities=CAPABILITIES,
         problems=problems,
+        settings=settings,
+        start=start,
+        documentation="https://docs.pytorch.org/docs/stable/distributed.html",
+        client="torch 2.13",
     )
 )
 def write(resolved: Resolved) -> dict[str, str]:
@@ -124,15 +156,12 @@ def write(resolved: Resolved) -> dict[str, str]:
     strategy = resolved.plan.strategy.job
     grid = grid_of(strategy)
     named = grid.pipeline == 1 or torch_schedule_name(strategy, grid)
-    script = torchrun_script(
-        nodes_of(resolved.cluster, grid.devices),
-        comments=(f"Trains a model like {resolved.graph.name} as {FILE} says.",
-                  "usage: bash run.sh my_model --steps 3, with the module that train.py describes"),
-        prepare="",
-        program=f'"$HERE/{FILE}" "$@"',
-    )  # fmt: skip
     text = script_text(_parts(resolved, grid))
-    return {FILE: text, "run.sh": script, **({} if named else {CSV: csv_of(resolved)})}
+    return {
+        FILE: text,
+        "run.sh": run_script(resolved, start(resolved)),
+        **({} if named else {CSV: csv_of(resolved)}),
+    }
 
 
 def _parts(resolved: Resolved, grid: PipelineGrid) -> ScriptParts:
@@ -155,7 +184,7 @@ def _parts(resolved: Resolved, grid: PipelineGrid) -> ScriptParts:
         recompute=[item.recompute for item in strategy.stages],
         zero=stage.zero if mesh.replicas > 1 else 0,
         bucket_mb=_bucket_mb(strategy),
-        tensor=_cuts(graph)[0] if mesh.size(TENSOR) > 1 else {},
+        tensor=_cut_ends(graph) if mesh.size(TENSOR) > 1 else {},
         optimizer=job.optimizer,
         precision=job.precision,
     )
@@ -165,26 +194,9 @@ def _bucket_mb(strategy: JobStrategy) -> float:
     return max((sync.bucket_bytes for sync in strategy.sync), default=0.0) / MIB
 
 
-def _cuts(graph: LayerGraph) -> tuple[dict[str, str], list[str]]:
-    """Return {end of a module's name: how its weight is cut}, and modules that cannot be cut so.
-
-    A weight is (out, in): the dimensions that the layer writes come first. Megatron-LM cuts `heads`,
-    `kv_heads`, `ffn` and `vocab`, a weight by the one that it has.
-    """
-    found: dict[str, str] = {}
-    odd: list[str] = []
-    for layer in graph.layers:
-        weight = next((use.dims for use in layer.parameters if len(use.dims) > 1), ())
-        cut = next((i for i, dim in enumerate(weight) if dim in ("heads", "kv_heads", "ffn", "vocab")), None)
-        if cut is None:
-            continue
-        name = layer.name.removeprefix(f"{layer.block}.") if layer.block else layer.name.replace(".", "_")
-        written = {dim for use in layer.writes for dim in use.dims}
-        if layer.kind == "embedding":
-            found[name] = "vocab"
-        elif weight[cut] in written:
-            found[name] = "head" if weight[cut] == "vocab" else "column"
-            odd += [layer.name] * (cut > 0)
-        else:
-            found[name] = "row"
-    return found, odd
+def _cut_ends(graph: LayerGraph) -> dict[str, str]:
+    """Return how weights are cut by the end of a module's name: without the name of its block."""
+    cuts, _ = weight_cuts(graph)
+    return {
+        name.rpartition("*.")[2] if "*" in name else name.replace(".", "_"): how for name, how in cuts.items()
+    }

@@ -2,9 +2,9 @@
 
 What runs is what `explorer validate` would run there: the model's own layers where their code travels (a
 model of the zoo, a configuration that the folder carries), else small stand-ins; lanes of several ranks by
-the kinds of their layers. On every node of the plan: `bash run.sh`, or once `sbatch job.sbatch`. Each rank
-leaves its stamps and numerics in `out/nodeN/result-RANK.json`, which `explorer validate plan.yaml --from out`
-compares with the prediction (`explorer.run.judging.results`).
+the kinds of their layers. On every node of the plan: `bash run.sh`; `--launcher slurm` writes a job for it.
+Each rank leaves its stamps and numerics in `out/nodeN/result-RANK.json`, which
+`explorer validate plan.yaml --from out` compares with the prediction (`explorer.run.judging.results`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 
 from explorer.export import EXPORTERS, notes
 from explorer.export._carried import HF
-from explorer.export._script import Node, nodes_of, torchrun_script
+from explorer.export._script import nodes_of, torchrun_script
 from explorer.export._support import Capabilities, nearly, no, yes
 from explorer.export.features import FEATURES
 from explorer.export.plan import FILE as PLAN
@@ -23,8 +23,6 @@ from explorer.importing._source import SourceText
 from explorer.plan import Resolved
 
 SPEC = "spec.json"
-SLURM = "slurm"
-SBATCH = "job.sbatch"
 
 _SAME = "the worker runs the order that the simulator lowers"
 _LANE = "lanes run by the kinds of their layers, smaller; as one rank each where ranks cannot compute them so"
@@ -86,11 +84,10 @@ def read(source: SourceText) -> Resolved:
         capabilities=CAPABILITIES,
         read=read,
         main=PLAN,
-        launchers=(SLURM,),
     )
 )
-def write(resolved: Resolved, launcher: str = "") -> dict[str, str]:
-    """Write `run.sh`, `spec.json` and `plan.yaml`, and for Slurm `job.sbatch`.
+def write(resolved: Resolved) -> dict[str, str]:
+    """Write `run.sh`, `spec.json` and `plan.yaml`.
 
     Raises:
         InputError: the shape cannot be run.
@@ -119,36 +116,7 @@ def write(resolved: Resolved, launcher: str = "") -> dict[str, str]:
         prepare=_PREPARE.format(page=PAGE_BYTES, needed=", ".join(["explorer.run.spec", *needed[2:]])),
         program=f'-m explorer.run.worker "$OUT/{SPEC}"',
     )
-    files = {"run.sh": script, SPEC: json.dumps(to_data(spec)) + "\n", **plan_files(resolved)}
-    if launcher == SLURM:
-        files[SBATCH] = _sbatch(nodes, on_gpus=resolved.cluster.kind_of(devices[0]).compute_units > 0)
-    return files
-
-
-def _sbatch(nodes: list[Node], *, on_gpus: bool) -> str:
-    """Write the job that starts `run.sh` once on every node, in the plan's order."""
-    what = "gpus-per-node" if on_gpus else "cpus-per-task"
-    most = max(max(node.devices) + 1 for node in nodes) if on_gpus else max(node.ranks for node in nodes)
-    return _SBATCH.format(nodes=len(nodes), what=what, most=most)
-
-
-_SBATCH = """\
-#!/usr/bin/env bash
-# usage, in this folder, which all nodes must see:   sbatch job.sbatch
-# Options given to sbatch go before those below; its environment reaches run.sh (PYTHON, MASTER_PORT, RDZV).
-#SBATCH --job-name=explorer-validate
-#SBATCH --nodes={nodes}
-#SBATCH --ntasks-per-node=1
-#SBATCH --{what}={most}
-#SBATCH --time=00:20:00
-#SBATCH --output=slurm-%j.out
-set -euo pipefail
-cd "$SLURM_SUBMIT_DIR"
-MASTER_ADDR="${{MASTER_ADDR:-$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p)}}"
-MASTER_PORT="${{MASTER_PORT:-$((20000 + SLURM_JOB_ID % 20000))}}"
-export MASTER_ADDR MASTER_PORT
-exec srun --kill-on-bad-exit=1 bash run.sh
-"""
+    return {"run.sh": script, SPEC: json.dumps(to_data(spec)) + "\n", **plan_files(resolved)}
 
 
 # The worker reports into the folder of its specification: one for each node, so a shared file system
