@@ -306,6 +306,72 @@ var linked = (render2) => ({ model, el }) => {
   };
 };
 
+// src/common/keys.js
+var SHEETS = {
+  board: [
+    ["← → ↑ ↓", "go from block to block; with Shift the selection grows"],
+    ["Enter", "open a block to its layers"],
+    ["Alt+↑ Alt+↓", "move the selection to the next stage"],
+    ["Space", "pick up; arrows carry, Space drops, Escape cancels"],
+    ["[ ]", "move the boundary after this stage"],
+    ["{ }", "move the boundary before this stage"],
+    ["M", "open Move to…"],
+    ["P", "pin layers to their devices"],
+    ["L", "lock the stage"],
+    ["Ctrl+Z Ctrl+Shift+Z", "undo, redo"],
+    ["Escape", "select nothing"]
+  ],
+  timeline: [
+    ["← → ↑ ↓", "go from bar to bar"],
+    ["Enter", "follow the microbatch of a bar through all stages"],
+    ["N P", "the next microbatch, the one before"],
+    ["W S", "zoom in, zoom out; or Ctrl and the wheel"],
+    ["A D", "earlier, later"],
+    ["0", "the whole step"],
+    ["C", "outline the critical path"],
+    ["L", "show how busy each link is"],
+    ["M", "mark the lane everywhere"],
+    ["O", "edit the order"],
+    ["Alt+← Alt+→", "move the action while the order is edited"],
+    ["Escape", "follow nothing, cancel"]
+  ],
+  graph: [
+    ["← → ↑ ↓", "go along the edges"],
+    ["Enter", "open a block; Escape closes it"],
+    ["Space", "select"],
+    ["/", "find a layer"]
+  ]
+};
+function showKeys(root, name) {
+  if (root.querySelector(".sx-keys")) return;
+  const before = root.ownerDocument.activeElement;
+  const close = h("button", { class: "sx-btn", text: "Close", "data-action": "close-keys", on: { click: () => dialog.close() } });
+  const dialog = h(
+    "dialog",
+    { class: "sx-keys", "aria-label": `Keys of the ${name}` },
+    h("h2", { text: `Keys of the ${name}` }),
+    h("table", {}, h("tbody", {}, ...SHEETS[name].map(([keys, words]) => h("tr", {}, h("th", { scope: "row", text: keys }), h("td", { text: words }))))),
+    close
+  );
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+  dialog.addEventListener("keydown", (event) => {
+    event.stopPropagation();
+    if (event.key === "?") dialog.close();
+  });
+  dialog.addEventListener("close", () => {
+    dialog.remove();
+    before?.focus?.();
+  });
+  root.append(dialog);
+  dialog.showModal();
+}
+function attachKeys(root, name) {
+  if (!SHEETS[name]) return;
+  root.addEventListener("keydown", (event) => {
+    if (event.key === "?" && !event.target.closest("input, textarea, select, [contenteditable]")) showKeys(root, name);
+  });
+}
+
 // src/common/root.js
 var READABLE = /* @__PURE__ */ new Set(["tiles", "board", "timeline", "graph", "heatmap"]);
 var SAYING = ".sx-tiles, .sx-board";
@@ -315,6 +381,7 @@ function makeRoot(el, model, name, label) {
   root.addEventListener("keydown", (event) => {
     if (!event.ctrlKey && !event.metaKey) event.stopPropagation();
   });
+  attachKeys(root, name);
   const notices = h("div", { class: "sx-notices" });
   root.append(notices);
   const dismiss = () => {

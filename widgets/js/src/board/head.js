@@ -1,6 +1,7 @@
 // Heading row of the board: what is drawn, legend, colour modes, Move to, Fit. And how a lane is put in words.
 
 import { h, heading, keyed, set } from "../common/dom.js";
+import { keysButton } from "../common/keys.js";
 import { bytes, percent, seconds, signed } from "../common/format.js";
 import { linkClass, MEMORY_PARTS, memoryLevel } from "./layout.js";
 import { stale } from "./patch.js";
@@ -46,7 +47,7 @@ export function makeHead(ctx) {
     title: "Rescale time to the longest lane",
     on: { click: () => ctx.fit() },
   });
-  head.append(h("span", { class: "sx-space" }), head.legend, head.modes, fit);
+  head.append(h("span", { class: "sx-space" }), head.legend, head.modes, fit, keysButton("board"));
   return head;
 }
 

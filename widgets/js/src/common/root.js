@@ -1,6 +1,7 @@
 // What every widget's root element does: theme, keyboard guard, notice strip, clean-up.
 
 import { bold, h, keyed, set } from "./dom.js";
+import { attachKeys } from "./keys.js";
 
 /** Widgets that are still good to look at when their kernel is gone; in the others nothing can be pressed. */
 const READABLE = new Set(["tiles", "board", "timeline", "graph", "heatmap"]);
@@ -17,6 +18,7 @@ export function makeRoot(el, model, name, label) {
   root.addEventListener("keydown", (event) => {
     if (!event.ctrlKey && !event.metaKey) event.stopPropagation();
   });
+  attachKeys(root, name);
   const notices = h("div", { class: "sx-notices" });
   root.append(notices);
   const dismiss = () => {

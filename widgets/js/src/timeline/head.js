@@ -1,6 +1,7 @@
 // The heading of the timeline: its buttons, and what the colours mean.
 
 import { h, heading, keyed } from "../common/dom.js";
+import { keysButton } from "../common/keys.js";
 import { FIRST_WIRE, KIND_NAMES } from "./bars.js";
 
 /** @param {any} view the timeline @returns {{head: Element, title: Element, legend: Element, criticalButton: Element, linksButton: Element, editButton: Element, traceButton: Element}} */
@@ -43,6 +44,7 @@ export function buildHead(view) {
       { class: "sx-acts" },
       traceButton,
       view.table.button,
+      keysButton("timeline"),
     ),
   );
   return { head, title: head.querySelector("h2"), legend, criticalButton, linksButton, editButton, traceButton };
