@@ -28,7 +28,7 @@ ORDER = (
     "pricing strategies",
     "tables",
     "simulation",
-    "explain sweep search calibrate run profiling importing export views",
+    "explain sweep search planners calibrate run profiling importing export views",
     "score library",
     "explorer",
     "cli __main__",

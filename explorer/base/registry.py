@@ -112,10 +112,13 @@ class Registry(Generic[S]):
         noun: the word for an entry in errors.
         package: the package that holds its files.
         kind: class of its specs, for files that give a name and the fields instead of making a spec.
+        also: further packages that hold files of it.
     """
 
-    def __init__(self, noun: str, package: str, kind: type[S] | None = None) -> None:
-        self.noun, self.package, self.kind = noun, package, kind
+    def __init__(
+        self, noun: str, package: str, kind: type[S] | None = None, *, also: tuple[str, ...] = ()
+    ) -> None:
+        self.noun, self.package, self.kind, self.also = noun, package, kind, also
         self._entries: dict[str, S] = {}
         self._loaded = False
 
@@ -143,15 +146,14 @@ class Registry(Generic[S]):
     def _load(self) -> None:
         if self._loaded:
             return
-        for file in self.files():
-            importlib.import_module(f"{self.package}.{file}")
+        for package in (self.package, *self.also):
+            for file in _files(package):
+                importlib.import_module(f"{package}.{file}")
         self._loaded = True
 
     def files(self) -> list[str]:
         """Return the names of the files that register something, sorted, without importing them."""
-        package = importlib.import_module(self.package)
-        found = (module.name for module in pkgutil.iter_modules(package.__path__))
-        return sorted(name for name in found if not name.startswith("_"))
+        return [name for package in (self.package, *self.also) for name in _files(package)]
 
     def names(self) -> list[str]:
         """Return all names, sorted."""
@@ -173,3 +175,9 @@ class Registry(Generic[S]):
                 f"unknown {self.noun} {name!r}", key=self.noun, found=name, allowed=", ".join(self.names())
             )
         return self._entries[name]
+
+
+def _files(package: str) -> list[str]:
+    """Return the names of a package's files that register something, sorted."""
+    found = (module.name for module in pkgutil.iter_modules(importlib.import_module(package).__path__))
+    return sorted(name for name in found if not name.startswith("_"))

@@ -23,7 +23,7 @@ MOST_TASKS = 20_000
 
 def other_parts(problem: Problem, evaluator: Evaluator, share: Share) -> list[Part]:
     """Return the parts of the other searchers that one process runs."""
-    others = [item for item in SEARCHERS if item.name != NAME]
+    others = [item for item in SEARCHERS if item.name != NAME and not item.alone]
     return [
         Part(name=item.name, steps=_steps(problem, evaluator, item), share=SHARE)
         for place, item in enumerate(others)

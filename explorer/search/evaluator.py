@@ -123,8 +123,10 @@ class Progress:
 
     @property
     def gap(self) -> float | None:
-        """Share by which the best is above the bound of the searcher's space; None if either is missing."""
-        return _above(self.best, self.lower_bound)
+        """Share by which the best is above the bound of the searcher's space; None if either is missing, or
+        if the bound is of a foreign cost model.
+        """
+        return None if self.foreign_value is not None else _above(self.best, self.lower_bound)
 
     @property
     def gap_to_least(self) -> float | None:

@@ -32,5 +32,8 @@ class Searcher(Spec):
     """Whether it proposes a few strategies by a rule, none of which may respect the pins and bans."""
     shares: bool = False
     """Whether it shares its space out to other processes itself, unless evaluations end the search."""
+    alone: bool = False
+    """Whether it is asked by its name only, and has no part in `auto`, which it would cost more time than it
+    finds."""
     objectives: tuple[str, ...] = ()
     """Names of the objectives it serves; () for all."""

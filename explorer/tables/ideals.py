@@ -112,7 +112,7 @@ def ideals_of(graph: LayerGraph, *, limit: int = MOST_IDEALS) -> Ideals:
         InputError: there are more than `limit`.
     """
     bounds, above = _units(graph)
-    count = _count(above)
+    count = count_ideals(above)
     if count is None or count > limit:
         said = "more than can be counted" if count is None else f"{count:,}"
         raise InputError(
@@ -156,7 +156,7 @@ def _enumerated(above: list[int]) -> list[int]:
     return sorted(found, key=lambda ideal: (ideal.bit_count(), ideal))
 
 
-def _count(above: list[int]) -> int | None:
+def count_ideals(above: list[int]) -> int | None:
     """Count the ideals; None if that takes too long.
 
     Parts that nothing joins multiply. In one part each ideal has a unit x, and so all that x needs, or has

@@ -1,0 +1,68 @@
+"""Strategies of planned stages, with the sizes of microbatches worth trying, thriftier until one fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from explorer.search.evaluator import Candidate, Evaluator
+from explorer.search.exhaustive import divisors
+from explorer.search.problem import Problem
+from explorer.strategies.degrees import RECOMPUTE
+from explorer.strategies.shares import shared_by_speed
+from explorer.strategy import Mesh, Stage, Strategy, single
+
+Placed = tuple[tuple[int, ...], tuple[int, ...]]
+"""(layers by position, devices) of a stage."""
+
+
+def sizes_worth_trying(problem: Problem, devices: int) -> list[int]:
+    """Return divisors of the batch that make about 1, 2, 4 and 8 microbatches a device, the largest first.
+
+    None of a handful is larger than the batch over the devices, so that stages of all of them have a sample each
+    where that is possible.
+    """
+    batch = problem.job.global_batch
+    sizes = divisors(batch)
+    wanted = [batch / (devices * many) for many in (1, 2, 4, 8)]
+    return list(dict.fromkeys(min(sizes, key=lambda size: abs(size - ideal)) for ideal in wanted))
+
+
+def strategy_of(
+    problem: Problem, stages: Sequence[Placed], microbatch: int, *, schedule: str = "1f1b", recompute: str = "none"
+) -> Strategy:
+    """Return the strategy of stages that split every microbatch over their devices, by speed if they differ.
+
+    Args:
+        problem: the search problem.
+        stages: layers and devices, in order.
+        microbatch: samples of a microbatch.
+        schedule: name of the schedule.
+        recompute: what stages recompute.
+    """
+    made = tuple(
+        Stage(
+            layers=tuple(problem.graph.layers[layer].name for layer in layers),
+            meshes=(Mesh(devices=devices),),
+            microbatch_samples=microbatch,
+            recompute=recompute,
+        )
+        for layers, devices in stages
+    )
+    found = single(stages=made, schedule=schedule, job=problem.job.name)
+    shared = shared_by_speed(problem.graph, problem.needed_cluster, problem.job.precision, found.job)
+    return found.with_job(shared)
+
+
+def judged(
+    problem: Problem, evaluator: Evaluator, strategy: Strategy, label: str
+) -> Iterator[Candidate | None]:
+    """Cost a strategy, and with ever more recomputed until it fits."""
+    choices = RECOMPUTE if problem.job.training else RECOMPUTE[:1]
+    for recompute in choices[choices.index(strategy.job.stages[0].recompute) :]:
+        job = strategy.job.with_stages(replace(stage, recompute=recompute) for stage in strategy.job.stages)
+        words = f", {recompute} recomputation" if recompute != "none" else ""
+        found = evaluator.evaluate(strategy.with_job(job), label + words)
+        yield found
+        if found is None or found.outcome.feasible:
+            return
