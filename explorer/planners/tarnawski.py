@@ -1,9 +1,9 @@
 """Tarnawski et al.: least max-load over contiguous splits, exact, by dynamic programming over ideals.
 
-With ``cost_model=original`` the value is that of the paper for a model and devices whose source states seconds
-and bytes (a placement workload): the load of the busiest device, with proof. With ``cost_model=ours`` the model's
-blocks are priced by our costs, stages may be replicated, and the plans for all devices and for fewer are judged
-by the simulator.
+With ``cost_model=original`` the value is that of the paper for a model and devices whose source states
+seconds and bytes (a placement workload): the load of the busiest device, with proof. With ``cost_model=ours``
+the model's blocks are priced by our costs, stages may be replicated, and the plans for all devices and for
+fewer are judged by the simulator.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def exact(
     """Yield None while working, the lattice, then the plan of least max-load, if there is one."""
     found: MaxLoadPlan | None = None
     for item in least_max_load(work, prefixes(depth_first(work.above)), pools, replicas=replicas):
-        found = item
+        found = item or found
         yield None
     lattice: Lattice | None = None
     for grown in lattice_of(work.above, limit=limit):
@@ -123,7 +123,12 @@ def _original(
     replicas: int,
 ) -> Iterator[Candidate | None]:
     whole = work_graph(
-        problem.graph, fleet.kinds, problem.job, samples=1.0, bytes_per_s=fleet.bytes_per_s, gradients=False
+        problem.graph,
+        fleet.kinds,
+        problem.job,
+        samples=1.0,
+        gradients=False,
+        bytes_per_s=min(kind.host_bandwidth_bytes_per_s for kind in fleet.kinds) or fleet.bytes_per_s,
     )
     pools = _pools(problem, fleet, 1)
     work = without_free_nodes(whole, room_bytes=min(pool.room_bytes for pool in pools))
@@ -149,7 +154,8 @@ def _original(
         for stage in plan.stages
     ]  # fmt: skip
     yield None
-    yield evaluator.evaluate(strategy_of(problem, placed(work, fleet, plan), replicas), _label(plan, fleet, 1))
+    strategy = strategy_of(problem, placed(work, fleet, plan), replicas)
+    yield evaluator.evaluate(strategy, _label(plan, fleet, replicas))
 
 
 def _priced(problem: Problem, fleet: Fleet, microbatch: int) -> tuple[WorkGraph, tuple[Pool, ...]]:

@@ -67,9 +67,7 @@ FAILED = "failed"
 FIRST_ERROR = "first_error"
 """Key of `Progress.details`: why the first of them could not be."""
 
-SEARCHERS: Registry[Searcher] = Registry(
-    "searcher", "explorer.search", also=("explorer.planners",)
-)
+SEARCHERS: Registry[Searcher] = Registry("searcher", "explorer.search", also=("explorer.planners",))
 
 
 def search(

@@ -292,7 +292,7 @@ def test_nobody_else_claims_to_be_optimal(name: str, problem: Make) -> None:
     found = run(name, problem(max_devices=2, blocks=2), max_evaluations=0)
     assert found[-1].optimal is searcher.optimal
     if searcher.foreign:
-        assert (Path(__file__).parent / f"test_{name}.py").exists()
+        assert list(Path(__file__).parents[1].glob(f"*/test_{name}.py"))
 
 
 SEEDS = range(5)

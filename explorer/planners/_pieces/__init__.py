@@ -1,6 +1,6 @@
 """What planners share.
 
-    work_graph    a model as nodes that stay whole: seconds by device kind, bytes, tensors between them
-    lattice       its ideals, and which grow into which by one node
-    max_load      the dynamic program over ideals: devices of several kinds, replicas, memory
+A model is a `work_graph` of nodes that stay whole, simplified where `free_nodes` cannot matter; its ideals
+are a `lattice`, over which `max_load` is a dynamic program whose loops are in `reach`. Devices are groups of
+a `fleet`; `plans` makes strategies of stages.
 """

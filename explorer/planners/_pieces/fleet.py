@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from explorer.cluster import Cluster, DeviceKind
+from explorer.cluster import Cluster, DeviceKind, Path
 from explorer.framework import cluster_under
 from explorer.framework_files import load_framework
 from explorer.models.partitioning import CPU
@@ -63,7 +63,7 @@ class Fleet:
         return 0.0 if self.host else max((path.latency_s for path in self._paths), default=0.0)
 
     @property
-    def _paths(self) -> list:
+    def _paths(self) -> list[Path]:
         ends = [(a[-1], b[0]) for a, b in pairwise(self.order)]
         return [self.cluster.path(*pair) for pair in ends]
 

@@ -15,12 +15,9 @@ Its bytes must not matter: it has none, or all nodes together fit on any device.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from explorer.planners._pieces.lattice import bits
-from explorer.planners._pieces.work_graph import WorkGraph
-
-FloatArray = npt.NDArray[np.float64]
+from explorer.planners._pieces.work_graph import WorkGraph, summed
 
 
 def without_free_nodes(work: WorkGraph, *, room_bytes: float = 0.0) -> WorkGraph:
@@ -83,23 +80,21 @@ def _joined(work: WorkGraph, moves: dict[int, int]) -> WorkGraph:
     number = [place[moves.get(v, v)] for v in range(work.count)]
     at = np.array(number, dtype=np.int64)
 
-    def summed(values: FloatArray) -> FloatArray:
-        return np.bincount(at, values, len(kept))
-
     members: list[list[int]] = [[] for _ in kept]
     above = [0] * len(kept)
     for v in range(work.count):
         members[number[v]] += work.members[v]
         for u in bits(work.above[v]):
             above[number[v]] |= 1 << number[u]
-    readers = [{number[w] for w in item} - {int(at[p])} for p, item in zip(work.producer, work.readers, strict=True)]
+    made = at[work.producer].tolist()
+    readers = [{number[w] for w in item} - {p} for p, item in zip(made, work.readers, strict=True)]
     left = [t for t, item in enumerate(readers) if item]
     return WorkGraph(
         members=tuple(tuple(sorted(item)) for item in members),
         above=tuple(item & ~(1 << k) for k, item in enumerate(above)),
-        seconds=np.array([summed(row) for row in work.seconds]),
-        held_bytes=summed(work.held_bytes),
-        reduced_bytes=summed(work.reduced_bytes),
+        seconds=np.array([summed(at, row, len(kept)) for row in work.seconds]),
+        held_bytes=summed(at, work.held_bytes, len(kept)),
+        reduced_bytes=summed(at, work.reduced_bytes, len(kept)),
         producer=at[work.producer[left]],
         readers=tuple(tuple(sorted(readers[t])) for t in left),
         transfer_s=work.transfer_s[left],

@@ -1,16 +1,16 @@
 r"""Least max-load of a pipeline whose stages are differences of ideals, over devices of several kinds.
 
-    dp[I][a]  =  min over ideals I' inside I, kinds k and replicas r of  max( dp[I'][a - r e_k], load(I \ I', k, r) )
+    dp[I][a]  =  min over ideals I' in I, kinds k, replicas r of  max( dp[I'][a - r e_k], load(I \ I', k, r) )
 
-with a the devices used of each kind (Tarnawski et al., NeurIPS 2020, section 4 and its appendix on replication).
-The load of a stage is its seconds, and the transfers of every tensor that enters or leaves it, each once; r
-replicas share both and reduce their gradients. What is no better than a known plan is left out, as is an ideal
-whose rest the devices that are left cannot do in that time even if nodes could be divided:
+with a the devices used of each kind (Tarnawski et al., NeurIPS 2020, section 4, and its appendix on
+replication). The load of a stage is its seconds, and the transfers of every tensor that enters or leaves it,
+each once; r replicas share both and reduce their gradients. What is no better than a known plan is left out,
+as is an ideal whose rest the devices that are left cannot do in that time even if nodes could be divided:
 
     sum over the rest of min over k of lambda_k seconds_k  <=  limit x sum over k of lambda_k devices_k
 
-for any lambda >= 0. From each ideal all larger ones are visited by adding node after node, depth first, so that
-the transfers change by those of one node at a time.
+for any lambda >= 0. From each ideal all larger ones are visited by adding node after node, depth first, so
+that the transfers change by those of one node at a time (`reach`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from explorer.base.compiling import expect, kernel
+from explorer.base.compiling import expect
 from explorer.planners._pieces.lattice import Lattice, bits
+from explorer.planners._pieces.reach import reach
 from explorer.planners._pieces.work_graph import WorkGraph
 
 FloatArray = npt.NDArray[np.float64]
@@ -80,9 +81,10 @@ def load_of(work: WorkGraph, nodes: Sequence[int], pool: int, kind: Pool, replic
     own = set(nodes)
     if work.held_bytes[list(own)].sum() > kind.room_bytes * (1 + 1e-12):
         return float("inf")
+    tensors = zip(work.producer.tolist(), work.readers, work.transfer_s.tolist(), strict=True)
     sent = sum(
         cost
-        for p, readers, cost in zip(work.producer.tolist(), work.readers, work.transfer_s.tolist(), strict=True)
+        for p, readers, cost in tensors
         if (p in own and not own.issuperset(readers)) or (p not in own and own.intersection(readers))
     )
     alone = float(work.seconds[pool, list(own)].sum()) + (sent if kind.pays else 0.0)
@@ -124,7 +126,8 @@ class _Table:
         self.work, self.lattice, self.pools, self.below_s = work, lattice, pools, below_s
         counts = [pool.count for pool in pools]
         self.used = np.array(list(product(*(range(count + 1) for count in counts))), dtype=np.int64)
-        self.radix = np.array([np.prod([c + 1 for c in counts[k + 1 :]], dtype=np.int64) for k in range(len(pools))])
+        behind = [[count + 1 for count in counts[k + 1 :]] for k in range(len(pools))]
+        self.radix = np.array([np.prod(sizes, dtype=np.int64) for sizes in behind])
         cells = len(self.used) * lattice.count
         self.value, self.value[0] = np.full(cells, np.inf), 0.0
         self.origin, self.choice = np.full(cells, -1, dtype=np.int64), np.zeros(cells, dtype=np.int64)
@@ -139,7 +142,8 @@ class _Table:
 
     def go_on(self) -> None:
         """Visit what is above some more ideals."""
-        _reach(*self._arguments, self.progress, self.value, self.origin, self.choice)
+        arguments = (*self._arguments, self.progress, self.value, self.origin, self.choice)
+        reach(*arguments)
 
     def plan(self) -> MaxLoadPlan | None:
         """Return the best plan; None if none is below the limit."""
@@ -159,40 +163,40 @@ class _Table:
         return MaxLoadPlan(load_s=max(s.load_s for s in stages), stages=tuple(reversed(stages)))
 
     def _given(self, counts: list[int]) -> tuple[Any, ...]:
-        work, lattice, pools = self.work, self.lattice, self.pools
+        """Return the arguments of the kernel but for its results."""
+        work, lattice, pools, kinds = self.work, self.lattice, self.pools, len(self.pools)
         refused = ~np.isfinite(work.seconds)
-        seconds = np.where(refused, 0.0, work.seconds)
         weights = _weights(work.seconds)
-        least = np.array([np.nanmin(np.where(refused, np.nan, work.seconds) * w[:, None], axis=0) for w in weights])
-        rows = np.concatenate([seconds, refused.astype(float), [work.held_bytes, work.reduced_bytes], least])
-        sums = lattice.sums(rows)
-        kinds = len(pools)
-        spent, banned, rest = sums[:kinds], sums[kinds : 2 * kinds], sums[2 * kinds + 2 :]
-        left = rest[:, -1:] - rest
+        dear = [np.where(refused, np.inf, work.seconds * row[:, None]) for row in weights]
+        rows = [
+            *np.where(refused, 0.0, work.seconds), *refused.astype(float),
+            work.held_bytes, work.reduced_bytes, *(item.min(axis=0) for item in dear),
+        ]  # fmt: skip
+        sums = lattice.sums(np.where(np.isfinite(rows), rows, 0.0))
+        left = sums[2 * kinds + 2 :, -1:] - sums[2 * kinds + 2 :]
         room = weights @ (np.array(counts) - self.used).T * self.below_s * (1 + 1e-9)
-        touch = _touched(work)
-        n, t, k, s = lattice.count, len(work.producer), kinds, len(self.used)
-        most = self.most
-
-        def zeros(count: int) -> IntArray:
-            return np.zeros(count, dtype=np.int64)
-
+        touch_start, touch = _touched(work)
+        tensors, nodes = len(work.producer) + 1, work.count + 2
         return (
-            lattice.start, lattice.node, lattice.to, _TURN, self.below_s, most,
-            spent.ravel(), banned.ravel(), sums[2 * kinds], sums[2 * kinds + 1],
+            lattice.start, lattice.node, lattice.to, _TURN, self.below_s, self.most,
+            sums[:kinds].ravel(), sums[kinds : 2 * kinds].ravel(), sums[2 * kinds], sums[2 * kinds + 1],
             np.array([pool.room_bytes * (1 + 1e-12) for pool in pools]),
             np.array([float(pool.pays) for pool in pools]),
-            np.array([pool.reduce_s_per_byte for pool in pools]), np.array(counts, dtype=np.int64),
-            *touch, np.append(work.transfer_s, 0.0),
+            np.array([pool.reduce_s_per_byte for pool in pools]),
+            touch_start, touch, np.append(work.transfer_s, 0.0),
             np.array([*map(len, work.readers), 0], dtype=np.int64),
-            self.used.ravel(), self.radix, left.ravel(), room.ravel(),
-            zeros(n) - 1, zeros(t + 1), zeros(t + 1), zeros(work.count + 2), zeros(work.count + 2),
-            zeros(work.count + 2), np.zeros(work.count + 2), zeros(s + k),
+            self.used.ravel(), self.radix, np.array(counts, dtype=np.int64), left.ravel(), room.ravel(),
+            _zeros(lattice.count) - 1, _zeros(tensors), _zeros(tensors), _zeros(nodes), _zeros(nodes),
+            _zeros(nodes), np.zeros(nodes), _zeros(len(self.used)),
         )  # fmt: skip
 
 
+def _zeros(count: int) -> IntArray:
+    return np.zeros(count, dtype=np.int64)
+
+
 def _weights(seconds: FloatArray) -> FloatArray:
-    """Return rows of lambda, one number a kind: kinds as they are, and one kind scaled to another's seconds."""
+    """Return rows of lambda, one number a kind: as they are, and one kind scaled to another's seconds."""
     kinds = len(seconds)
     rows = [np.ones(kinds), *np.eye(kinds)]
     for one, other in product(range(kinds), repeat=2):
@@ -206,124 +210,12 @@ def _weights(seconds: FloatArray) -> FloatArray:
     return np.unique(np.array(rows), axis=0)
 
 
-def _touched(work: WorkGraph) -> tuple[IntArray, IntArray, IntArray]:
-    """Return by node the tensors that it makes or reads: starts, tensors, and whether it makes them."""
-    found: list[list[tuple[int, int]]] = [[] for _ in range(work.count)]
+def _touched(work: WorkGraph) -> tuple[IntArray, IntArray]:
+    """Return by node the tensors that it makes or reads: starts, and 2 t, or 2 t + 1 where it makes t."""
+    found: list[list[int]] = [[] for _ in range(work.count)]
     for tensor, (producer, readers) in enumerate(zip(work.producer.tolist(), work.readers, strict=True)):
-        found[producer].append((tensor, 1))
+        found[producer].append(2 * tensor + 1)
         for reader in readers:
-            found[reader].append((tensor, 0))
-    pairs = [pair for own in found for pair in own] or [(0, 0)]
+            found[reader].append(2 * tensor)
     start = np.cumsum([0, *map(len, found)]).astype(np.int64)
-    tensors, made = np.array(pairs, dtype=np.int64).T
-    return start, np.ascontiguousarray(tensors), np.ascontiguousarray(made)
-
-
-def _rounds(*arguments: Any) -> int:
-    """Return the rounds of one turn: visits, each of so many nodes' tensors and cells of the table."""
-    start, turn, most, used, radix = arguments[0], arguments[3], arguments[5], arguments[20], arguments[21]
-    each = 20 + most * len(used) // (4 * len(radix))
-    return each * min(turn, len(start) ** 2 // 2)
-
-
-@kernel(results=4, rounds=_rounds)
-def _reach(
-    start, node, to, turn, limit, most,
-    spent, banned, held, reduced,
-    room, pays, reduce_s, counts,
-    touch_start, touch_tensor, touch_made, transfer_s, reader_count,
-    used, radix, left, may,
-    stamp, made, read, at, edge, added, sent, usable,
-    progress, value, origin, choice,
-):  # fmt: skip
-    """Visit all ideals above some more ideals, and improve what stages between them make possible."""
-    ideals, kinds = len(start) - 1, len(radix)
-    states = len(used) // kinds
-    bounds = len(left) // ideals
-    source, visited = progress[0], 0
-    while source < ideals and visited < turn:
-        alive = 0
-        for s in range(states):
-            best = value[s * ideals + source]
-            if best >= limit:
-                continue
-            good = 1
-            for k in range(kinds):
-                if used[s * kinds + k] > 0 and value[(s - radix[k]) * ideals + source] <= best:
-                    good = 0  # fewer devices do as well
-            for b in range(bounds):
-                if left[b * ideals + source] > may[b * states + s]:
-                    good = 0
-            if good:
-                usable[alive] = s
-                alive += 1
-        depth = -1
-        if alive > 0 and source < ideals - 1:
-            depth, at[0], edge[0], sent[0] = 0, source, start[source], 0.0
-        while depth >= 0:
-            here, e = at[depth], edge[depth]
-            if e == start[here + 1]:
-                if depth > 0:
-                    v = added[depth]
-                    for j in range(touch_start[v], touch_start[v + 1]):
-                        if touch_made[j]:
-                            made[touch_tensor[j]] = 0
-                        else:
-                            read[touch_tensor[j]] -= 1
-                depth -= 1
-                continue
-            edge[depth] = e + 1
-            goal = to[e]
-            if stamp[goal] == source:
-                continue
-            stamp[goal] = source
-            grows = 0
-            for k in range(kinds):
-                if (
-                    spent[k * ideals + goal] - spent[k * ideals + source] < limit * min(most, counts[k])
-                    and held[goal] - held[source] <= room[k]
-                    and banned[k * ideals + goal] == banned[k * ideals + source]
-                ):
-                    grows = 1
-            if not grows:
-                continue
-            visited += 1
-            v, cost = node[e], sent[depth]
-            for j in range(touch_start[v], touch_start[v + 1]):
-                t = touch_tensor[j]
-                if touch_made[j]:
-                    if read[t] > 0:
-                        cost -= transfer_s[t]
-                    made[t] = 1
-                    if read[t] < reader_count[t]:
-                        cost += transfer_s[t]
-                else:
-                    if made[t] == 0 and read[t] == 0:
-                        cost += transfer_s[t]
-                    read[t] += 1
-                    if made[t] == 1 and read[t] == reader_count[t]:
-                        cost -= transfer_s[t]
-            depth += 1
-            at[depth], edge[depth], added[depth], sent[depth] = goal, start[goal], v, cost
-            for k in range(kinds):
-                if (
-                    held[goal] - held[source] > room[k]
-                    or banned[k * ideals + goal] != banned[k * ideals + source]
-                ):
-                    continue
-                alone = spent[k * ideals + goal] - spent[k * ideals + source] + pays[k] * cost
-                sums_s = (reduced[goal] - reduced[source]) * reduce_s[k]
-                for r in range(1, min(most, counts[k]) + 1):
-                    load = alone / r + sums_s * (r - 1) / r
-                    if load >= limit:
-                        continue
-                    for i in range(alive):
-                        s = usable[i]
-                        if used[s * kinds + k] + r > counts[k]:
-                            continue
-                        longest = max(value[s * ideals + source], load)
-                        cell = (s + r * radix[k]) * ideals + goal
-                        if longest < value[cell]:
-                            value[cell], origin[cell], choice[cell] = longest, source, k * (most + 1) + r
-        source += 1
-    progress[0], progress[1] = source, progress[1] + visited
+    return start, np.array([item for own in found for item in own] or [0], dtype=np.int64)

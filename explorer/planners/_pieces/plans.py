@@ -19,8 +19,7 @@ Placed = tuple[tuple[int, ...], tuple[int, ...]]
 def sizes_worth_trying(problem: Problem, devices: int) -> list[int]:
     """Return divisors of the batch that make about 1, 2, 4 and 8 microbatches a device, the largest first.
 
-    None of a handful is larger than the batch over the devices, so that stages of all of them have a sample each
-    where that is possible.
+    A stage on all devices then has a sample on each where that is possible.
     """
     batch = problem.job.global_batch
     sizes = divisors(batch)
@@ -29,7 +28,12 @@ def sizes_worth_trying(problem: Problem, devices: int) -> list[int]:
 
 
 def strategy_of(
-    problem: Problem, stages: Sequence[Placed], microbatch: int, *, schedule: str = "1f1b", recompute: str = "none"
+    problem: Problem,
+    stages: Sequence[Placed],
+    microbatch: int,
+    *,
+    schedule: str = "1f1b",
+    recompute: str = "none",
 ) -> Strategy:
     """Return the strategy of stages that split every microbatch over their devices, by speed if they differ.
 

@@ -93,12 +93,19 @@ def work_graph(
         members=members,
         above=_above(graph, members, node),
         seconds=np.array([_seconds(graph, kind, job, samples, every, len(members)) for kind in kinds]),
-        held_bytes=np.bincount(every, held, len(members)),
-        reduced_bytes=np.bincount(every, trained, len(members)),
+        held_bytes=summed(every, held, len(members)),
+        reduced_bytes=summed(every, trained, len(members)),
         producer=np.array(producer, dtype=np.int64),
         readers=tuple(readers),
         transfer_s=both * (np.array(sent) / bytes_per_s + latency_s) if sent else np.zeros(0),
     )
+
+
+def summed(node: IntArray, values: FloatArray, count: int) -> FloatArray:
+    """Return the sums of values by their nodes: shape (count,)."""
+    found = np.zeros(count)
+    np.add.at(found, node, values)
+    return found
 
 
 def _nodes(graph: LayerGraph) -> tuple[tuple[int, ...], ...]:
@@ -170,7 +177,7 @@ def _seconds(
     times = layer_times(graph, kind, samples=samples, precision=job.precision)
     seconds = (times if job.training else times[:1]).sum(axis=0)
     allowed = np.array([not item.device_kinds or kind.name in item.device_kinds for item in graph.layers])
-    return np.bincount(node, np.where(allowed, seconds, np.inf), count)
+    return summed(node, np.where(allowed, seconds, np.inf), count)
 
 
 def _parameter_bytes(graph: LayerGraph, job: Job) -> tuple[FloatArray, FloatArray]:
