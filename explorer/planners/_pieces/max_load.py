@@ -167,10 +167,11 @@ class _Table:
         work, lattice, pools, kinds = self.work, self.lattice, self.pools, len(self.pools)
         refused = ~np.isfinite(work.seconds)
         weights = _weights(work.seconds)
-        dear = [np.where(refused, np.inf, work.seconds * row[:, None]) for row in weights]
+        seconds = np.where(refused, 0.0, work.seconds)
+        dear = [np.where(refused, np.inf, seconds * row[:, None]) for row in weights]
         rows = [
-            *np.where(refused, 0.0, work.seconds), *refused.astype(float),
-            work.held_bytes, work.reduced_bytes, *(item.min(axis=0) for item in dear),
+            *seconds, *refused.astype(float), work.held_bytes, work.reduced_bytes,
+            *(item.min(axis=0) for item in dear),
         ]  # fmt: skip
         sums = lattice.sums(np.where(np.isfinite(rows), rows, 0.0))
         left = sums[2 * kinds + 2 :, -1:] - sums[2 * kinds + 2 :]
