@@ -6,7 +6,8 @@ from explorer.base.errors import PlanError
 from explorer.importing import IMPORTERS, _titan_read, _titan_toml
 from explorer.importing._source import SourceText
 from explorer.importing._titan_plan import plan_of, settings_problems
-from explorer.importing.spec import Imported, Importer, UnknownKey
+from explorer.importing._titan_unknown import unknown_keys
+from explorer.importing.spec import Imported, Importer
 
 _MARKS = ("torchtitan", "Trainer.Config", "[parallelism]", "[activation_checkpoint]")
 
@@ -38,6 +39,6 @@ def read(source: SourceText) -> Imported:
     if problems := settings_problems(settings):
         raise PlanError(problems, file=source.name)
     resolved = plan_of(settings, source)
-    unknown = tuple(UnknownKey(key=note) for note in settings.notes)
+    unknown = unknown_keys(source.text, toml=is_toml)
     said = resolved.plan.provenance.note.split("; ")[1 + len(settings.notes) :]
     return Imported(resolved=resolved, unknown=unknown, assumed=tuple(said))
