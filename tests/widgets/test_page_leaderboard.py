@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import sample_search
 from harness import WidgetPage
+from playwright.sync_api import expect
 from pydantic import TypeAdapter
 
 from tests.support import view_shapes as shapes
@@ -155,6 +156,24 @@ def test_nothing_from_outside_is_read_as_html(page: WidgetPage) -> None:
     page.show("leaderboard", Leaderboard(view=view))
     assert page.page.locator(".l-table img").count() == 0
     assert "<img" in page.text('[data-row="pipedream"] .l-label')
+
+
+def test_the_table_is_copied_as_it_is_read(page: WidgetPage) -> None:
+    show(page)
+    # a page that is no secure place has no clipboard: the older way is taken, which a test can watch
+    page.page.evaluate(
+        "document.execCommand = () => { window.copied = document.activeElement.value; return true; }"
+    )
+    rows = sample_search.leaderboard_view("done")["rows"]
+    for action, first in (("markdown", "| searcher |"), ("csv", "searcher,")):
+        page.page.click(f'[data-action="copy-{action}"]')
+        button = page.page.locator(f'[data-action="copy-{action}"]')
+        expect(button).to_have_text("Copied")
+        text = page.page.evaluate("window.copied")
+        assert text.startswith(first)
+        assert len(text.strip().splitlines()) == len(rows) + (2 if action == "markdown" else 1)
+        assert "auto" in text
+        assert "5.44" in text
 
 
 def test_the_width_of_the_chart_s_place_is_told(open_page: Open) -> None:

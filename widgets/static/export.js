@@ -565,7 +565,7 @@ function tableRow({ feature, where, answers }, names, target) {
   );
 }
 
-// src/export/handing.js
+// src/common/copying.js
 async function copy(text, root) {
   try {
     await navigator.clipboard.writeText(text);
@@ -592,6 +592,8 @@ function copyBySelection(text, root) {
   before?.focus?.();
   return done;
 }
+
+// src/export/handing.js
 function download(name, content, type) {
   const url = URL.createObjectURL(new Blob([content], { type }));
   const link = document.createElement("a");

@@ -71,6 +71,76 @@ function triangle(cls = "") {
   );
 }
 
+// src/common/copying.js
+async function copy(text, root) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return copyBySelection(text, root);
+  }
+}
+function copyBySelection(text, root) {
+  const area = document.createElement("textarea");
+  area.value = text;
+  area.className = "sx-live";
+  area.setAttribute("aria-hidden", "true");
+  const before = document.activeElement;
+  root.append(area);
+  area.select();
+  let done = false;
+  try {
+    done = document.execCommand("copy");
+  } catch {
+    done = false;
+  }
+  area.remove();
+  before?.focus?.();
+  return done;
+}
+function cellsOf(table) {
+  const rows = [...table.rows].filter((row) => row.getClientRects().length).map((row) => [...row.cells].map(textOf));
+  const width = Math.max(0, ...rows.map((row) => row.length));
+  const kept = Array.from({ length: width }, (_, i) => i).filter((i) => rows.slice(1).some((row) => row[i]));
+  return rows.map((row) => kept.map((i) => row[i] ?? ""));
+}
+function textOf(cell) {
+  const buttons = [...cell.querySelectorAll("button")].map((button) => button.innerText);
+  const text = buttons.reduce((all, part) => part ? all.replace(part, "") : all, cell.innerText);
+  return text.replace(/[\u00a0\u202f]/g, " ").replace(/\s+/g, " ").trim();
+}
+function markdown(rows) {
+  const line = (cells2) => `| ${cells2.map((cell) => cell.replaceAll("\\", "\\\\").replaceAll("|", "\\|")).join(" | ")} |`;
+  const [head = [], ...rest] = rows;
+  return [line(head), `|${"---|".repeat(head.length)}`, ...rest.map(line)].join("\n") + "\n";
+}
+function csv(rows) {
+  const quoted = (cell) => /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
+  return rows.map((cells2) => cells2.map(quoted).join(",") + "\r\n").join("");
+}
+var FORMS = [
+  ["Copy", "markdown", "Copy the table as Markdown", markdown],
+  ["CSV", "csv", "Copy the table as CSV", csv]
+];
+var SAID_MS = 1500;
+function copyButtons(table) {
+  return h(
+    "span",
+    { class: "sx-seg sx-copy" },
+    FORMS.map(([text, action, title, make]) => {
+      const button = h("button", { class: "sx-btn", text, title, "aria-label": title, "data-action": `copy-${action}` });
+      button.addEventListener("click", async () => {
+        const found = table();
+        if (!found) return;
+        const done = await copy(make(cellsOf(found)), button.parentElement);
+        button.textContent = done ? "Copied" : "Not allowed";
+        setTimeout(() => button.textContent = text, SAID_MS);
+      });
+      return button;
+    })
+  );
+}
+
 // src/common/format.js
 var MINUS = "−";
 var DASH = "–";
@@ -646,6 +716,7 @@ function render({ model, el }) {
     "data-action": "undo",
     on: { click: () => sync.send("action", { action: "undo" }) }
   });
+  const copying = copyButtons(() => grid);
   const head = h(
     "div",
     { class: "sx-head" },
@@ -668,7 +739,7 @@ function render({ model, el }) {
     h("tbody", {})
   );
   const frontier = makeFrontier((id) => sync.send("load_point", { point: id }));
-  root.append(head, said, h("div", { class: "l-scroll" }, grid), empty, frontier);
+  root.append(head, said, h("div", { class: "l-scroll" }, grid), copying, empty, frontier);
   const sync = new Sync(model, ["view", "selected"], draw, true);
   const rows = () => model.get("view")?.rows ?? [];
   const rowOf = (id) => rows().find((row) => row.id === id);
@@ -713,7 +784,7 @@ function render({ model, el }) {
     root.setAttribute("aria-busy", String(sync.pending));
     set(head.querySelector(".sx-sub"), { text: view.text ?? "" });
     const chosen = list.find((row) => row.id === model.get("selected"));
-    load.hidden = !list.some((row) => row.loadable);
+    load.hidden = copying.hidden = !list.some((row) => row.loadable);
     load.disabled = !chosen?.loadable || chosen.on_board;
     const onBoard = chosen?.on_board || chosen?.id === "yours";
     const off = onBoard ? "It is on the board" : chosen ? "This row has no strategy to load" : "Choose a row with the arrow keys";

@@ -71,6 +71,76 @@ function triangle(cls = "") {
   );
 }
 
+// src/common/copying.js
+async function copy(text, root) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return copyBySelection(text, root);
+  }
+}
+function copyBySelection(text, root) {
+  const area = document.createElement("textarea");
+  area.value = text;
+  area.className = "sx-live";
+  area.setAttribute("aria-hidden", "true");
+  const before = document.activeElement;
+  root.append(area);
+  area.select();
+  let done = false;
+  try {
+    done = document.execCommand("copy");
+  } catch {
+    done = false;
+  }
+  area.remove();
+  before?.focus?.();
+  return done;
+}
+function cellsOf(table) {
+  const rows = [...table.rows].filter((row) => row.getClientRects().length).map((row) => [...row.cells].map(textOf));
+  const width = Math.max(0, ...rows.map((row) => row.length));
+  const kept = Array.from({ length: width }, (_, i) => i).filter((i) => rows.slice(1).some((row) => row[i]));
+  return rows.map((row) => kept.map((i) => row[i] ?? ""));
+}
+function textOf(cell) {
+  const buttons = [...cell.querySelectorAll("button")].map((button) => button.innerText);
+  const text = buttons.reduce((all, part) => part ? all.replace(part, "") : all, cell.innerText);
+  return text.replace(/[\u00a0\u202f]/g, " ").replace(/\s+/g, " ").trim();
+}
+function markdown(rows) {
+  const line = (cells2) => `| ${cells2.map((cell) => cell.replaceAll("\\", "\\\\").replaceAll("|", "\\|")).join(" | ")} |`;
+  const [head = [], ...rest] = rows;
+  return [line(head), `|${"---|".repeat(head.length)}`, ...rest.map(line)].join("\n") + "\n";
+}
+function csv(rows) {
+  const quoted = (cell) => /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
+  return rows.map((cells2) => cells2.map(quoted).join(",") + "\r\n").join("");
+}
+var FORMS = [
+  ["Copy", "markdown", "Copy the table as Markdown", markdown],
+  ["CSV", "csv", "Copy the table as CSV", csv]
+];
+var SAID_MS = 1500;
+function copyButtons(table) {
+  return h(
+    "span",
+    { class: "sx-seg sx-copy" },
+    FORMS.map(([text, action, title, make]) => {
+      const button = h("button", { class: "sx-btn", text, title, "aria-label": title, "data-action": `copy-${action}` });
+      button.addEventListener("click", async () => {
+        const found = table();
+        if (!found) return;
+        const done = await copy(make(cellsOf(found)), button.parentElement);
+        button.textContent = done ? "Copied" : "Not allowed";
+        setTimeout(() => button.textContent = text, SAID_MS);
+      });
+      return button;
+    })
+  );
+}
+
 // src/common/format.js
 var MINUS = "−";
 var DASH = "–";
@@ -574,8 +644,9 @@ function render({ model, el }) {
     h("thead", {}, h("tr", {}, ...HEADS.map(([text, title], i) => h("th", { scope: "col", text, title: title || null, class: i ? "n" : null })), h("td", {})))
   );
   body.append(table);
+  const copying = copyButtons(() => table);
   const empty = h("p", { class: "sx-empty", text: "Load a model and a cluster first." });
-  root.append(h("div", { class: "sx-head" }, h("h2", { text: "Schedules" }), sub), said, body, empty);
+  root.append(h("div", { class: "sx-head" }, h("h2", { text: "Schedules" }), sub), said, body, copying, empty);
   const sync = new Sync(model, ["view"], draw, true);
   function pressed(event) {
     const button = event.target.closest("button[data-kind]");
@@ -590,6 +661,7 @@ function render({ model, el }) {
     root.setAttribute("aria-busy", String((view.rows ?? []).some((row) => row.state === "waiting")));
     table.hidden = !groups.length;
     empty.hidden = Boolean(groups.length) || !model.get("visible");
+    copying.hidden = !groups.length;
     said.hidden = !view.difference?.length;
     keyed(said, view.difference ?? [], (text) => text, () => h("li", {}), (li, text) => set(li, { text }));
     keyed(

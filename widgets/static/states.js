@@ -1,16 +1,3 @@
-// src/common/download.js
-function download(name, parts, type) {
-  const url = URL.createObjectURL(new Blob(parts, { type }));
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = name;
-  link.hidden = true;
-  document.body.append(link);
-  link.click();
-  link.remove();
-  setTimeout(() => URL.revokeObjectURL(url), 1e4);
-}
-
 // src/common/dom.js
 var SVG = "http://www.w3.org/2000/svg";
 function h(tag, attributes = {}, ...children) {
@@ -82,6 +69,89 @@ function triangle(cls = "") {
     { class: `sx-tri ${cls}`, viewBox: "0 0 12 11", width: 12, height: 11, "aria-hidden": "true" },
     svg("path", { d: "M0.6 10.4 L6 0.6 L11.4 10.4 Z" })
   );
+}
+
+// src/common/copying.js
+async function copy(text, root) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return copyBySelection(text, root);
+  }
+}
+function copyBySelection(text, root) {
+  const area = document.createElement("textarea");
+  area.value = text;
+  area.className = "sx-live";
+  area.setAttribute("aria-hidden", "true");
+  const before = document.activeElement;
+  root.append(area);
+  area.select();
+  let done = false;
+  try {
+    done = document.execCommand("copy");
+  } catch {
+    done = false;
+  }
+  area.remove();
+  before?.focus?.();
+  return done;
+}
+function cellsOf(table) {
+  const rows = [...table.rows].filter((row) => row.getClientRects().length).map((row) => [...row.cells].map(textOf));
+  const width = Math.max(0, ...rows.map((row) => row.length));
+  const kept = Array.from({ length: width }, (_, i) => i).filter((i) => rows.slice(1).some((row) => row[i]));
+  return rows.map((row) => kept.map((i) => row[i] ?? ""));
+}
+function textOf(cell) {
+  const buttons = [...cell.querySelectorAll("button")].map((button) => button.innerText);
+  const text = buttons.reduce((all, part) => part ? all.replace(part, "") : all, cell.innerText);
+  return text.replace(/[\u00a0\u202f]/g, " ").replace(/\s+/g, " ").trim();
+}
+function markdown(rows) {
+  const line = (cells2) => `| ${cells2.map((cell) => cell.replaceAll("\\", "\\\\").replaceAll("|", "\\|")).join(" | ")} |`;
+  const [head = [], ...rest] = rows;
+  return [line(head), `|${"---|".repeat(head.length)}`, ...rest.map(line)].join("\n") + "\n";
+}
+function csv(rows) {
+  const quoted = (cell) => /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
+  return rows.map((cells2) => cells2.map(quoted).join(",") + "\r\n").join("");
+}
+var FORMS = [
+  ["Copy", "markdown", "Copy the table as Markdown", markdown],
+  ["CSV", "csv", "Copy the table as CSV", csv]
+];
+var SAID_MS = 1500;
+function copyButtons(table) {
+  return h(
+    "span",
+    { class: "sx-seg sx-copy" },
+    FORMS.map(([text, action, title, make]) => {
+      const button = h("button", { class: "sx-btn", text, title, "aria-label": title, "data-action": `copy-${action}` });
+      button.addEventListener("click", async () => {
+        const found = table();
+        if (!found) return;
+        const done = await copy(make(cellsOf(found)), button.parentElement);
+        button.textContent = done ? "Copied" : "Not allowed";
+        setTimeout(() => button.textContent = text, SAID_MS);
+      });
+      return button;
+    })
+  );
+}
+
+// src/common/download.js
+function download(name, parts, type) {
+  const url = URL.createObjectURL(new Blob(parts, { type }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name;
+  link.hidden = true;
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(url), 1e4);
 }
 
 // src/common/format.js
@@ -596,11 +666,12 @@ function render({ model, el }) {
     h("thead", {}, h("tr", {}, COLUMNS.map(([key, label]) => h(label ? "th" : "td", { text: label, class: classOf(key), scope: label ? "col" : null })))),
     h("tbody", {})
   );
+  const copying = copyButtons(() => table);
   const empty = h("p", { class: "sx-empty", text: "Nothing is loaded yet." });
   const files = makeFiles();
   const saved = h("p", { class: "h-saved sx-sub", role: "status" });
   const remarks = h("ul", { class: "h-remarks sx-sub" });
-  root.append(head, offer, h("div", { class: "h-scroll", tabindex: "-1" }, table), empty, files.element, saved, remarks);
+  root.append(head, offer, h("div", { class: "h-scroll", tabindex: "-1" }, table), copying, empty, files.element, saved, remarks);
   const sync = new Sync(model, ["view"], draw, true);
   const loaded = () => save();
   model.on("change:download", loaded);
@@ -695,6 +766,7 @@ function render({ model, el }) {
     set(offer.firstChild, { text: view.offer ? `${view.offer}.` : "" });
     table.hidden = !list.length;
     empty.hidden = list.length > 0;
+    copying.hidden = !list.length;
     keyed(
       table.tBodies[0],
       list,

@@ -617,6 +617,76 @@ var Sync = class {
   }
 };
 
+// src/common/copying.js
+async function copy(text, root) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return copyBySelection(text, root);
+  }
+}
+function copyBySelection(text, root) {
+  const area = document.createElement("textarea");
+  area.value = text;
+  area.className = "sx-live";
+  area.setAttribute("aria-hidden", "true");
+  const before = document.activeElement;
+  root.append(area);
+  area.select();
+  let done = false;
+  try {
+    done = document.execCommand("copy");
+  } catch {
+    done = false;
+  }
+  area.remove();
+  before?.focus?.();
+  return done;
+}
+function cellsOf(table2) {
+  const rows = [...table2.rows].filter((row) => row.getClientRects().length).map((row) => [...row.cells].map(textOf));
+  const width = Math.max(0, ...rows.map((row) => row.length));
+  const kept = Array.from({ length: width }, (_, i) => i).filter((i) => rows.slice(1).some((row) => row[i]));
+  return rows.map((row) => kept.map((i) => row[i] ?? ""));
+}
+function textOf(cell) {
+  const buttons = [...cell.querySelectorAll("button")].map((button2) => button2.innerText);
+  const text = buttons.reduce((all, part) => part ? all.replace(part, "") : all, cell.innerText);
+  return text.replace(/[\u00a0\u202f]/g, " ").replace(/\s+/g, " ").trim();
+}
+function markdown(rows) {
+  const line = (cells) => `| ${cells.map((cell) => cell.replaceAll("\\", "\\\\").replaceAll("|", "\\|")).join(" | ")} |`;
+  const [head = [], ...rest] = rows;
+  return [line(head), `|${"---|".repeat(head.length)}`, ...rest.map(line)].join("\n") + "\n";
+}
+function csv(rows) {
+  const quoted = (cell) => /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
+  return rows.map((cells) => cells.map(quoted).join(",") + "\r\n").join("");
+}
+var FORMS = [
+  ["Copy", "markdown", "Copy the table as Markdown", markdown],
+  ["CSV", "csv", "Copy the table as CSV", csv]
+];
+var SAID_MS = 1500;
+function copyButtons(table2) {
+  return h(
+    "span",
+    { class: "sx-seg sx-copy" },
+    FORMS.map(([text, action, title, make]) => {
+      const button2 = h("button", { class: "sx-btn", text, title, "aria-label": title, "data-action": `copy-${action}` });
+      button2.addEventListener("click", async () => {
+        const found = table2();
+        if (!found) return;
+        const done = await copy(make(cellsOf(found)), button2.parentElement);
+        button2.textContent = done ? "Copied" : "Not allowed";
+        setTimeout(() => button2.textContent = text, SAID_MS);
+      });
+      return button2;
+    })
+  );
+}
+
 // src/common/table.js
 function tableToggle(drawing, place, makeTable) {
   const button2 = h("button", { class: "sx-btn", text: "Table", "data-action": "table", "aria-pressed": "false" });
@@ -630,7 +700,7 @@ function tableToggle(drawing, place, makeTable) {
 }
 function table(caption, columns, rows, total = rows.length) {
   const more = total > rows.length ? `${caption}: first ${rows.length} of ${total} rows` : caption;
-  return h(
+  const box = h(
     "div",
     { class: "sx-tablebox", tabindex: "0", role: "region", "aria-label": more },
     h(
@@ -657,8 +727,10 @@ function table(caption, columns, rows, total = rows.length) {
           )
         )
       )
-    )
+    ),
+    copyButtons(() => box.querySelector("table"))
   );
+  return box;
 }
 
 // src/timeline/bars.js
@@ -1713,19 +1785,19 @@ var movable = (bars, i) => i >= 0 && bars.kind(i) <= RECOMPUTE;
 var sequence = (bars, lane) => [...bars.track(lane, false)].filter((i) => bars.kind(i) !== RECOMPUTE);
 function actionBar(bars, i) {
   if (bars.kind(i) !== RECOMPUTE) return i;
-  const { stage, microbatch, copy, start_s } = bars.row(i);
-  const own = (row) => row.stage === stage && row.microbatch === microbatch && row.copy === copy;
+  const { stage, microbatch, copy: copy2, start_s } = bars.row(i);
+  const own = (row) => row.stage === stage && row.microbatch === microbatch && row.copy === copy2;
   const found = sequence(bars, bars.lane(i)).find((j) => bars.start(j) >= start_s && bars.kind(j) <= 2 && own(bars.row(j)));
   return found ?? i;
 }
 function actionOf(bars, i) {
-  const { kind, stage, microbatch, copy } = bars.row(i);
-  return { op: OPS[kind] ?? "B", stage, microbatch, copy };
+  const { kind, stage, microbatch, copy: copy2 } = bars.row(i);
+  return { op: OPS[kind] ?? "B", stage, microbatch, copy: copy2 };
 }
 function actionWords(bars, i) {
-  const { kind, stage, microbatch, count, copy } = bars.row(i);
+  const { kind, stage, microbatch, count, copy: copy2 } = bars.row(i);
   const last = count > 1 ? `-${microbatch + count - 1}` : "";
-  return `${stage}${OPS[kind] ?? "B"}${microbatch < 0 ? "" : microbatch + last}${copy ? `~${copy}` : ""}`;
+  return `${stage}${OPS[kind] ?? "B"}${microbatch < 0 ? "" : microbatch + last}${copy2 ? `~${copy2}` : ""}`;
 }
 function placeAt(bars, i, t) {
   const all = sequence(bars, bars.lane(i));

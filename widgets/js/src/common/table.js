@@ -1,5 +1,6 @@
 // The accessible alternative that stands behind every drawing.
 
+import { copyButtons } from "./copying.js";
 import { h } from "./dom.js";
 
 /** A button that swaps a drawing for a table and back. `rows` is only asked when the table is opened. */
@@ -17,7 +18,7 @@ export function tableToggle(drawing, place, makeTable) {
 /** @param {string} caption @param {string[]} columns @param {(string|number)[][]} rows @param {number} total rows there are */
 export function table(caption, columns, rows, total = rows.length) {
   const more = total > rows.length ? `${caption}: first ${rows.length} of ${total} rows` : caption;
-  return h(
+  const box = h(
     "div",
     { class: "sx-tablebox", tabindex: "0", role: "region", "aria-label": more },
     h(
@@ -45,5 +46,7 @@ export function table(caption, columns, rows, total = rows.length) {
         ),
       ),
     ),
+    copyButtons(() => box.querySelector("table")),
   );
+  return box;
 }

@@ -1,5 +1,6 @@
 // Leaderboard: a row per searcher, yours among them, and the points of the frontier. A row loads its strategy.
 
+import { copyButtons } from "../common/copying.js";
 import { h, keyed, set, triangle } from "../common/dom.js";
 import { bytes, seconds } from "../common/format.js";
 import { linked } from "../common/link.js";
@@ -20,6 +21,7 @@ function render({ model, el }) {
     "data-action": "undo",
     on: { click: () => sync.send("action", { action: "undo" }) },
   });
+  const copying = copyButtons(() => grid);
   const head = h(
     "div",
     { class: "sx-head" },
@@ -42,7 +44,7 @@ function render({ model, el }) {
     h("tbody", {}),
   );
   const frontier = makeFrontier((id) => sync.send("load_point", { point: id }));
-  root.append(head, said, h("div", { class: "l-scroll" }, grid), empty, frontier);
+  root.append(head, said, h("div", { class: "l-scroll" }, grid), copying, empty, frontier);
   const sync = new Sync(model, ["view", "selected"], draw, true);
 
   const rows = () => model.get("view")?.rows ?? [];
@@ -90,7 +92,7 @@ function render({ model, el }) {
     root.setAttribute("aria-busy", String(sync.pending));
     set(head.querySelector(".sx-sub"), { text: view.text ?? "" });
     const chosen = list.find((row) => row.id === model.get("selected"));
-    load.hidden = !list.some((row) => row.loadable);
+    load.hidden = copying.hidden = !list.some((row) => row.loadable);
     load.disabled = !chosen?.loadable || chosen.on_board;
     const onBoard = chosen?.on_board || chosen?.id === "yours";
     const off = onBoard ? "It is on the board" : chosen ? "This row has no strategy to load" : "Choose a row with the arrow keys";

@@ -1,5 +1,6 @@
 // Schedules: every registered one under its group, what it comes to on the plan shown, and two of them in words.
 
+import { copyButtons } from "../common/copying.js";
 import { h, keyed, set, triangle } from "../common/dom.js";
 import { bytes } from "../common/format.js";
 import { linked } from "../common/link.js";
@@ -27,8 +28,9 @@ function render({ model, el }) {
     h("thead", {}, h("tr", {}, ...HEADS.map(([text, title], i) => h("th", { scope: "col", text, title: title || null, class: i ? "n" : null })), h("td", {}))),
   );
   body.append(table);
+  const copying = copyButtons(() => table);
   const empty = h("p", { class: "sx-empty", text: "Load a model and a cluster first." });
-  root.append(h("div", { class: "sx-head" }, h("h2", { text: "Schedules" }), sub), said, body, empty);
+  root.append(h("div", { class: "sx-head" }, h("h2", { text: "Schedules" }), sub), said, body, copying, empty);
   const sync = new Sync(model, ["view"], draw, true);
 
   function pressed(event) {
@@ -45,6 +47,7 @@ function render({ model, el }) {
     root.setAttribute("aria-busy", String((view.rows ?? []).some((row) => row.state === "waiting")));
     table.hidden = !groups.length;
     empty.hidden = Boolean(groups.length) || !model.get("visible");
+    copying.hidden = !groups.length;
     said.hidden = !view.difference?.length;
     keyed(said, view.difference ?? [], (text) => text, () => h("li", {}), (li, text) => set(li, { text })); // prettier-ignore
     keyed(

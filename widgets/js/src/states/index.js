@@ -1,5 +1,6 @@
 // History: every state that undo and redo can reach, newest first; plan files in and out; the report.
 
+import { copyButtons } from "../common/copying.js";
 import { download } from "../common/download.js";
 import { h, keyed, set, triangle } from "../common/dom.js";
 import { bytes, plural } from "../common/format.js";
@@ -38,11 +39,12 @@ function render({ model, el }) {
     h("thead", {}, h("tr", {}, COLUMNS.map(([key, label]) => h(label ? "th" : "td", { text: label, class: classOf(key), scope: label ? "col" : null })))),
     h("tbody", {}),
   );
+  const copying = copyButtons(() => table);
   const empty = h("p", { class: "sx-empty", text: "Nothing is loaded yet." });
   const files = makeFiles();
   const saved = h("p", { class: "h-saved sx-sub", role: "status" });
   const remarks = h("ul", { class: "h-remarks sx-sub" });
-  root.append(head, offer, h("div", { class: "h-scroll", tabindex: "-1" }, table), empty, files.element, saved, remarks);
+  root.append(head, offer, h("div", { class: "h-scroll", tabindex: "-1" }, table), copying, empty, files.element, saved, remarks);
   const sync = new Sync(model, ["view"], draw, true);
   const loaded = () => save();
   model.on("change:download", loaded);
@@ -143,6 +145,7 @@ function render({ model, el }) {
     set(offer.firstChild, { text: view.offer ? `${view.offer}.` : "" });
     table.hidden = !list.length;
     empty.hidden = list.length > 0;
+    copying.hidden = !list.length;
     keyed(table.tBodies[0], list, (row) => String(row.number), makeRow, (element, row) =>
       drawRow(element, row, row === selected, row === focusable),
     );
