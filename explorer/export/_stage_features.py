@@ -6,11 +6,29 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations
 
 from explorer.export._plan_parts import PlanPart, blocks_of, first_meshes, listed, stage_edges, where_true
+from explorer.sharding.derive import RING
 from explorer.strategies.model_axes import CONTEXT, EXPERT, TENSOR
 from explorer.strategy import REPLICA, SPLIT, Mesh, Stage
 
 MEGATRON_DIMS = frozenset({"heads", "kv_heads", "ffn", "vocab"})
 """Dimensions that Megatron-LM's tensor parallelism splits."""
+
+CONTEXT_EXCHANGES = {
+    frozenset({"seq"}): "gather",
+    frozenset({"seq", RING}): "ring",
+    frozenset({"seq", "heads", "kv_heads"}): "all_to_all",
+}
+"""How attention sees the whole sequence, by the dimensions that context parallelism splits."""
+
+
+def context_exchange(part: PlanPart) -> list[str]:
+    """Return the ways, other than gathering, in which attention sees the whole sequence."""
+    found = [
+        CONTEXT_EXCHANGES.get(frozenset(dim for dim, axis in stage.layout if axis == CONTEXT), "")
+        for stage in part.strategy.stages
+        if stage.meshes[0].size(CONTEXT) > 1
+    ]
+    return [name for name in dict.fromkeys(found) if name not in ("", "gather")]
 
 
 def stage_dag(part: PlanPart) -> Iterator[str]:
@@ -102,7 +120,7 @@ def kinds_of_layout(layout: Iterable[tuple[str, str]], mesh: Mesh) -> set[str]:
     for axis, found in dims.items():
         if axis == TENSOR and found in (MEGATRON_DIMS, MEGATRON_DIMS | {"seq"}):
             kinds |= {TENSOR, *(("sequence",) if "seq" in found else ())}
-        elif axis == CONTEXT and found == {"seq"}:
+        elif axis == CONTEXT and frozenset(found) in CONTEXT_EXCHANGES:
             kinds.add(CONTEXT)
         elif axis != REPLICA and found == {"experts"}:
             kinds.add(EXPERT)

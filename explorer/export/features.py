@@ -22,6 +22,7 @@ from explorer.export._order_features import (
 )
 from explorer.export._plan_parts import PlanPart, listed, parts, where_true
 from explorer.export._stage_features import (
+    context_exchange,
     copies,
     mesh_shapes,
     microbatch_sizes,
@@ -104,6 +105,7 @@ FEATURES: tuple[Feature, ...] = tuple(
         ("tensor_parallel", "tensor parallelism", of_layout(TENSOR)),
         ("sequence_parallel", "sequence parallelism", of_layout("sequence")),
         ("context_parallel", "context parallelism", of_layout(CONTEXT)),
+        ("context_exchange", "how attention sees the whole sequence", context_exchange),
         ("expert_parallel", "expert parallelism", of_layout(EXPERT)),
         ("other_layout", "a layout by dimension that is none of the known ones, or unequal shards of tensors",
          lambda p: of_layout("other")(p) or where_true(p, lambda s: bool(s.axis_shares))),

@@ -40,6 +40,7 @@ _OTHERS = {
     "tensor_parallel": nearly(_LANE),
     "sequence_parallel": nearly(_LANE),
     "context_parallel": nearly(_LANE),
+    "context_exchange": nearly(_LANE),
     "expert_parallel": nearly(_LANE),
     "other_layout": nearly(_LANE),
     "mixed_layout": nearly(_LANE),

@@ -53,6 +53,7 @@ CAPABILITIES: Capabilities = {
     "tensor_parallel": yes("parallelism.tensor_parallel_degree"),
     "sequence_parallel": yes("parallelism.enable_sequence_parallel"),
     "context_parallel": yes("parallelism.context_parallel_degree"),
+    "context_exchange": no("its attention gathers keys and values; use context_exchange gather"),
     "expert_parallel": no("its mixture models are others; use tensor parallelism and ZeRO 3"),
     "other_layout": no("it knows tensor, sequence and context parallelism only"),
     "mixed_layout": no("all stages are sharded alike; give them one layout"),

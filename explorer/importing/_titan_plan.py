@@ -101,12 +101,12 @@ def plan_of(settings: TitanSettings, source: SourceText) -> Resolved:
     named = said.get("model") or (flavor.zoo if flavor else None)
     reference = source.needed("model", named)
     cluster_reference = source.needed("cluster", said.get("cluster"))
-    graph = load_model(_located(reference, source.folder), trust=source.trust)
+    graph = load_model(located(reference, source.folder), trust=source.trust)
     length = settings.get(f"{_T}seq_len", 2048)
     longer = 0 if length == graph.defaults.sequence_length else length
     if longer:
-        graph = load_model(_located(reference, source.folder), sequence_length=length, trust=source.trust)
-    cluster = load_cluster(_located(cluster_reference, source.folder))
+        graph = load_model(located(reference, source.folder), sequence_length=length, trust=source.trust)
+    cluster = load_cluster(located(cluster_reference, source.folder))
     degrees = _degrees(settings, cluster)
     workload = _workload(settings, graph, degrees.replicas, length)
     strategy, notes = _strategy(settings, source, graph, workload, degrees)
@@ -119,7 +119,7 @@ def plan_of(settings: TitanSettings, source: SourceText) -> Resolved:
     return Resolved(plan=plan, graphs={"model": graph}, cluster=cluster, folder=source.folder)
 
 
-def _located(reference: str, folder: Path) -> str:
+def located(reference: str, folder: Path) -> str:
     """Return the path of a reference to a file next to the config, or the reference itself."""
     prefix = "hf:" if reference.startswith("hf:") else ""
     path = folder / reference.removeprefix(prefix)

@@ -46,6 +46,10 @@ def _titan(path: Path) -> object:
     return import_config(path, "torchtitan", model=None, cluster="dgx-a100")
 
 
+def _megatron(path: Path) -> object:
+    return import_config(path, "megatron", model=None, cluster="dgx-a100")
+
+
 def _torchrun(path: Path) -> object:
     return import_config(path, "torchrun", model=None, cluster=None)
 
@@ -73,6 +77,8 @@ READERS = (
     Reader("import from torchtitan", _titan, ".py"),
     Reader("import from torchtitan's TOML", _titan, ".toml"),
     Reader("import from torchrun", _torchrun, ".yaml"),
+    Reader("import from a Megatron-LM script", _megatron, ".sh"),
+    Reader("import from Megatron-LM's YAML", _megatron, ".yaml"),
     Reader(
         "import of an order",
         lambda path: import_config(path, "schedule_csv", model="gpt2-small", cluster="dgx-a100"),
@@ -249,8 +255,11 @@ def traps(reference: str) -> dict[str, str]:
         f'EXPLORER = {{"model": "{reference}", "cluster": "dgx-a100"}}\n\n\ndef f() -> Trainer.Config:\n'
         "    return Trainer.Config(training=TrainingConfig(local_batch_size=1))\n"
     )
+    megatron = f'# explorer: {{"model": "{reference}", "cluster": "dgx-a100"}}\n'
     return {
         "plan": plan.format(entry),
+        "megatron": f"{megatron}train.py --micro-batch-size 1 --num-layers 2 --lr $(touch pwned)\n",
+        "megatron in YAML": f"{megatron}MODEL_ARGS: {{--micro-batch-size: 1, --num-layers: 2}}\n",
         "plan with settings": plan.format(with_settings),
         "session": json.dumps(session),
         "torchtitan": "from torchtitan.trainer import Trainer\n" + titan,

@@ -1,0 +1,27 @@
+#!/bin/bash
+torchrun --nproc_per_node 8 pretrain_gpt.py \
+  --num-layers 32 \
+  --hidden-size 4096 \
+  --num-attention-heads 32 \
+  --seq-length 32768 \
+  --max-position-embeddings 32768 \
+  --group-query-attention \
+  --num-query-groups 8 \
+  --ffn-hidden-size 14336 \
+  --swiglu \
+  --normalization RMSNorm \
+  --use-rotary-position-embeddings \
+  --no-position-embedding \
+  --untie-embeddings-and-output-weights \
+  --disable-bias-linear \
+  --tensor-model-parallel-size 2 \
+  --context-parallel-size 4 \
+  --cp-comm-type a2a \
+  --sequence-parallel \
+  --tp-comm-overlap \
+  --micro-batch-size 1 \
+  --global-batch-size 8 \
+  --bf16 \
+  --optimizer-cpu-offload \
+  --optimizer-offload-fraction 1.0 \
+  --use-precision-aware-optimizer

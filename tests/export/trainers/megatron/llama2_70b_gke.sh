@@ -1,0 +1,84 @@
+#!/bin/bash
+# A job of the usual form, made up for tests.
+export CUDA_DEVICE_MAX_CONNECTIONS=1
+GPUS_PER_NODE=8
+MASTER_ADDR=localhost
+MASTER_PORT=6000
+NUM_NODES=8
+NODE_RANK=0
+WORLD_SIZE=$(($GPUS_PER_NODE*$NUM_NODES))
+CHECKPOINT_PATH=$1
+LOGS=$2
+VOCAB_FILE=$3/vocab.json
+MERGE_FILE=$3/merges.txt
+DATA_PATH=$4
+DISTRIBUTED_ARGS=(
+    --nproc_per_node $GPUS_PER_NODE
+    --nnodes $NUM_NODES
+    --master_addr $MASTER_ADDR
+    --master_port $MASTER_PORT
+)
+GPT_MODEL_ARGS=(
+    --num-layers 80
+    --hidden-size 8192
+    --num-attention-heads 64
+    --seq-length 4096
+    --max-position-embeddings 4096
+    --group-query-attention
+    --num-query-groups 8
+    --ffn-hidden-size 28672
+    --swiglu
+    --normalization RMSNorm
+    --use-rotary-position-embeddings
+    --no-position-embedding
+    --untie-embeddings-and-output-weights
+    --disable-bias-linear
+    --vocab-size 32000
+)
+TRAINING_ARGS=(
+    --micro-batch-size 1
+    --global-batch-size 2048
+    --fp16
+    --use-flash-attn
+    --use-distributed-optimizer
+    --ddp-bucket-size 4000000000
+    --overlap-grad-reduce
+    --no-masked-softmax-fusion
+    --attention-softmax-in-fp32
+    --lr 6.0e-5
+    --min-lr 6.0e-6
+    --lr-decay-style cosine
+    --lr-warmup-fraction .001
+    --lr-decay-iters 430000
+    --train-iters 500000
+    --weight-decay 0.1
+    --clip-grad 1.0
+    --adam-beta1 0.9
+    --adam-beta2 0.95
+    --init-method-std 0.006
+)
+MODEL_PARALLEL_ARGS=(
+    --tensor-model-parallel-size 8
+    --pipeline-model-parallel-size 8
+)
+DATA_ARGS=(
+    --data-path $DATA_PATH
+    --vocab-file $VOCAB_FILE
+    --merge-file $MERGE_FILE
+    --split 949,50,1
+)
+EVAL_AND_LOGGING_ARGS=(
+    --log-interval 100
+    --save-interval 10000
+    --eval-interval 1000
+    --eval-iters 10
+    --save $CHECKPOINT_PATH
+    --load $CHECKPOINT_PATH
+    --tensorboard-dir $LOGS
+)
+torchrun ${DISTRIBUTED_ARGS[@]} pretrain_gpt.py \
+    ${GPT_MODEL_ARGS[@]} \
+    ${TRAINING_ARGS[@]} \
+    ${MODEL_PARALLEL_ARGS[@]} \
+    ${DATA_ARGS[@]} \
+    ${EVAL_AND_LOGGING_ARGS[@]}
