@@ -55,6 +55,7 @@ CAPABILITIES: Capabilities = {
     "tensor_parallel": yes("parallelism_config_tp_size, with the modules of tp_plan.json"),
     "sequence_parallel": no("a tp_plan of linear layers keeps norms whole; turn it off"),
     "context_parallel": nearly("parallelism_config_cp_size; weights are sharded over its ranks too"),
+    "context_exchange": no("its context parallelism gathers keys and values; use context_exchange gather"),
     "expert_parallel": no("use ZeRO 3"),
     "other_layout": no("it knows tensor and context parallelism only"),
     "mixed_layout": no(_PLAIN),

@@ -56,6 +56,7 @@ CAPABILITIES: Capabilities = {
     "context_parallel": no(
         "it exchanges heads (Ulysses), and that in the model's code; use tensor parallelism"
     ),
+    "context_exchange": no("it has no context parallelism here; use tensor parallelism"),
     "expert_parallel": no("its experts are modules of its own; use ZeRO 3"),
     "other_layout": no("it knows tensor parallelism only"),
     "mixed_layout": no("all stages are sharded alike; give them one layout"),

@@ -38,7 +38,7 @@ from explorer.strategies.model_axes import EXPERT, TENSOR
 from explorer.strategy import OPTIMIZER, TILES, JobStrategy
 
 VERSION = "0.16"
-SCRIPT, YAML = "train.sh", "megatron.yaml"
+SCRIPT, YAML = "run.sh", "megatron.yaml"
 DOCUMENTATION = "https://docs.nvidia.com/megatron-core/developer-guide/latest/index.html"
 YOURS: Mapping[str, Setting] = {
     "--mock-data": True,
@@ -269,7 +269,7 @@ def start(resolved: Resolved) -> Start:
         devices=_devices(strategy),
         prepare="\n".join(
             [
-                ': "${MEGATRON:?train.sh: set MEGATRON to a checkout of Megatron-LM}"',
+                ': "${MEGATRON:?run.sh: set MEGATRON to a checkout of Megatron-LM}"',
                 'export PYTHONPATH="$MEGATRON${PYTHONPATH:+:$PYTHONPATH}"',
                 *(["export CUDA_DEVICE_MAX_CONNECTIONS=1"] if single else []),
                 "ARGUMENTS=(",
@@ -296,11 +296,11 @@ def start(resolved: Resolved) -> Start:
         start=start,
         documentation=DOCUMENTATION,
         client="megatron-core 0.16.1",
-        main=SCRIPT,
+        main=YAML,
     )
 )
 def write(resolved: Resolved) -> dict[str, str]:
-    """Write `train.sh` and the same arguments as `megatron.yaml`.
+    """Write `run.sh` and the same arguments as `megatron.yaml`.
 
     Raises:
         PlanError: ranks go back and forth between nodes.
@@ -316,5 +316,5 @@ def write(resolved: Resolved) -> dict[str, str]:
     )
     lines = ["LAUNCH:", *(f"  {key}: {value}" for key, value in launch.items()), "MODEL_ARGS:"]
     lines += [f"  {key}: {json.dumps(value)}" for key, value in (settings(resolved) | dict(YOURS)).items()]
-    script = run_script(resolved, start(resolved)).replace("run.sh", SCRIPT)
+    script = run_script(resolved, start(resolved))
     return {SCRIPT: script, YAML: head + "\n".join(lines) + "\n", **files}

@@ -45,6 +45,7 @@ CAPABILITIES: Capabilities = {
     "tensor_parallel": nearly("parallelize_module by rows and columns; the loss sees gathered logits"),
     "sequence_parallel": no("norms would need the names of your modules' inputs; turn it off"),
     "context_parallel": no("your attention would have to exchange keys and values; use tensor parallelism"),
+    "context_exchange": no("your attention would have to do it; use tensor parallelism"),
     "expert_parallel": no("your router would have to exchange tokens; use ZeRO 3"),
     "other_layout": no("it knows tensor parallelism only"),
     "mixed_layout": no("all stages are cut alike; give them one layout"),

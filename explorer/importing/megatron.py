@@ -18,7 +18,7 @@ from explorer.strategies.degrees import ALL_TO_ALL, GATHER, RING_EXCHANGE
 from explorer.strategies.model_axes import TENSOR
 from explorer.strategy import OPTIMIZER, TILES
 
-MAIN = "train.sh"
+MAIN = "megatron.yaml"
 YAML_ENDINGS = (".yaml", ".yml")
 _MOST = 10**12
 _EXCHANGES = {"p2p": RING_EXCHANGE, "all_gather": GATHER, "allgather": GATHER, "a2a": ALL_TO_ALL,

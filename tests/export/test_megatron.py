@@ -42,8 +42,8 @@ def back(plan: Resolved) -> Resolved:
     with TemporaryDirectory() as folder:
         for name, text in preview(plan, "megatron").items():
             Path(folder, name).write_text(text)
-        script = import_config(Path(folder), "megatron", model=None, cluster=None)
-        as_yaml = import_config(Path(folder, "megatron.yaml"), "megatron", model=None, cluster=None)
+        script = import_config(Path(folder, "run.sh"), "megatron", model=None, cluster=None)
+        as_yaml = import_config(Path(folder), "megatron", model=None, cluster=None)
         assert as_yaml.plan.strategy == script.plan.strategy
         assert as_yaml.plan.workload == script.plan.workload
         return script
