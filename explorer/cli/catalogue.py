@@ -17,6 +17,7 @@ _REGISTRIES = {
     "searchers": ("explorer.search", "SEARCHERS"),
     "updates": ("explorer.updates", "UPDATES"),
     "exporters": ("explorer.export", "EXPORTERS"),
+    "importers": ("explorer.importing", "IMPORTERS"),
     "models": ("explorer.models", "SOURCES"),
     "systems": ("explorer.library", "SYSTEMS"),
 }

@@ -6,8 +6,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from explorer.base.plain_data import to_plain
 from explorer.cli.inputs import add_json, add_trust, trust_of
 from explorer.cli.output import emit_json, say
+from explorer.importing.spec import NO_EFFECT
 from explorer.plan import load_plan, save_plan, to_document
 
 
@@ -24,7 +26,12 @@ def add_commands(commands: Any) -> None:
 
     parser = commands.add_parser("import", help="read a trainer's config as a plan (a baseline)")
     parser.add_argument("config")
-    parser.add_argument("--from", dest="source", required=True, help="a name from `explorer list exporters`")
+    parser.add_argument(
+        "--from",
+        dest="source",
+        default="",
+        help="a name from `explorer list importers`; else told by the text",
+    )
     parser.add_argument("--model", help="model, if the config does not name it")
     parser.add_argument("--cluster", help="cluster to place it on")
     parser.add_argument("-o", "--output", help="write the plan here; else it is printed")
@@ -51,19 +58,32 @@ def run_export(options: argparse.Namespace) -> int:
 
 
 def run_import(options: argparse.Namespace) -> int:
-    """Read a trainer's config back."""
+    """Read a trainer's config back, and list every key that a plan has no word for."""
     from explorer.export import import_config
+    from explorer.importing import IMPORTERS, import_file
 
-    resolved = import_config(
-        Path(options.config),
-        options.source,
-        model=options.model,
-        cluster=options.cluster,
-        trust=trust_of(options),
-    )
+    given = {"model": options.model, "cluster": options.cluster, "trust": trust_of(options)}
+    found = None
+    if not options.source or options.source in IMPORTERS.names():
+        found = import_file(Path(options.config), options.source, **given)
+    resolved = found.resolved if found else import_config(Path(options.config), options.source, **given)
+    unknown, assumed = (found.unknown, found.assumed) if found else ((), ())
+    for text in assumed:
+        say(f"explorer: assumed: {text}")
+    quiet = [item.key for item in unknown if item.assumed == NO_EFFECT]
+    for item in unknown:
+        if item.assumed != NO_EFFECT:
+            say(f"explorer: no word in a plan: {item}")
+    if quiet:
+        say(f"explorer: {NO_EFFECT}: {', '.join(quiet)}")
     if options.output:
         save_plan(resolved.plan, resolved.graphs, options.output)
         say(f"explorer: wrote {options.output}")
     if options.json or not options.output:
-        emit_json("import", {"plan": to_document(resolved.plan, resolved.graphs)})
+        data = {
+            "plan": to_document(resolved.plan, resolved.graphs),
+            "unknown": [to_plain(item) for item in unknown],
+            "assumed": list(assumed),
+        }
+        emit_json("import", data)
     return 0

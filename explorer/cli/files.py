@@ -29,6 +29,7 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("b")
     add_trust(parser)
     add_json(parser)
+    parser.add_argument("--in", dest="target", default="", help="in the words of a trainer: megatron, ...")
     parser.set_defaults(run=run_diff)
 
     parser = commands.add_parser("trace", help="timeline of a plan as a Chrome trace (opens in Perfetto)")
@@ -60,6 +61,10 @@ def run_diff(options: argparse.Namespace) -> int:
     a, b = (load_plan(file, trust=trust_of(options)) for file in (options.a, options.b))
     first, second = predict(a), predict(b)
     words = compare_plans(a, b)
+    if options.target:
+        from explorer.export.words import changes
+
+        words = [str(change) for change in changes(a, b, options.target)]
     if options.json:
         keys = ("step_time_s", "throughput_samples_per_s", "bubble_fraction", "mfu", "feasible")
         numbers = {key: [getattr(first, key), getattr(second, key)] for key in keys}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-NO_EFFECT = "no effect on the split"
+from explorer.importing.spec import NO_EFFECT
+
 GONE = "as if it were not there"
 
 _QUIET = (

@@ -9,6 +9,9 @@ from explorer.base.registry import Spec
 from explorer.importing._source import SourceText
 from explorer.plan import Resolved
 
+NO_EFFECT = "no effect on the split"
+"""What is assumed of keys about data, logs, checkpoints and learning rates."""
+
 
 def unrecognised(_: SourceText) -> bool:
     """Return False: the text alone does not tell whose file it is."""
