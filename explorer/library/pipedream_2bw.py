@@ -20,8 +20,7 @@ def _pipeline() -> Ideal:
         title="Asynchronous 1F1B with double-buffered weights",
         paper="Narayanan et al., Memory-Efficient Pipeline-Parallel DNN Training, ICML 2021",
         year=2020,
-        uses=Uses(schedules=("pipedream_2bw", "1f1b")),
-        missing="its planner over depth, width, microbatch and recomputation",
+        uses=Uses(schedules=("pipedream_2bw", "1f1b"), searchers=("pipedream_2bw",)),
         claims=(
             *(
                 Claim(

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+
 from explorer.library._ideal import Ideal
 from explorer.library.system import SYSTEMS, Claim, Example, System, Uses
+from explorer.planners.spp import device_order
 
 P, M = 4, 12
 
 
 def _pipeline(transfer_s: float = 0.0) -> Ideal:
     return Ideal(p=P, m=M, schedule="spp", transfer_s=transfer_s)
+
+
+def _two_nodes(count: int) -> npt.NDArray[np.float64]:
+    """Return rates between devices of two nodes, which are numbered in turn."""
+    node = np.arange(count) % 2
+    return np.where(np.equal.outer(node, node), 10.0, 1.0)
 
 
 def _over_bound(transfer_s: float) -> float:
@@ -24,8 +34,7 @@ def _over_bound(transfer_s: float) -> float:
         title="List scheduling of microbatches over stages and wires",
         paper="Luo et al., Efficient Pipeline Planning for Expedited Distributed DNN Training, INFOCOM 2022",
         year=2022,
-        uses=Uses(schedules=("spp",)),
-        missing="its partition of layers (PRM) and order of devices (RDO)",
+        uses=Uses(schedules=("spp",), searchers=("spp",)),
         claims=(
             Claim(
                 text=f"where transfers are free, a step takes (m + p - 1)(F + B): p = {P}, m = {M}, F = 1, B"
@@ -53,6 +62,13 @@ def _over_bound(transfer_s: float) -> float:
                     why="the constant as known, without the paper at hand",
                 )
                 for x in (0.5, 2.0, 4.0)
+            ),
+            Claim(
+                text="RDO: devices of two nodes, numbered in turn, come node by node (place of device 1)",
+                published=3,
+                unit="",
+                measure=lambda: device_order(_two_nodes(6)).index(1),
+                why="worked out by hand: the minimum cut is between the nodes",
             ),
         ),
     )
