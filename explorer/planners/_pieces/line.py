@@ -52,4 +52,5 @@ def line_of(work: WorkGraph) -> Line:
 def _runs(values: FloatArray) -> FloatArray:
     """Return the sums of all runs, zero where they are empty."""
     before = np.concatenate([[0.0], np.cumsum(values)])
-    return np.maximum(before[None, :] - before[:, None], 0.0)
+    found: FloatArray = np.maximum(before[None, :] - before[:, None], 0.0)
+    return found
