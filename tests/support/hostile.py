@@ -50,6 +50,11 @@ def _megatron(path: Path) -> object:
     return import_config(path, "megatron", model=None, cluster="dgx-a100")
 
 
+def _named(trainer: str) -> Callable[[Path], object]:
+    """Make a reader of a trainer's configs whose model and cluster the user names."""
+    return lambda path: import_config(path, trainer, model="gpt2-small", cluster="dgx-a100")
+
+
 def _torchrun(path: Path) -> object:
     return import_config(path, "torchrun", model=None, cluster=None)
 
@@ -76,6 +81,8 @@ READERS = (
     Reader("import of a plan", lambda path: import_config(path, "plan", model=None, cluster=None), ".yaml"),
     Reader("import from torchtitan", _titan, ".py"),
     Reader("import from torchtitan's TOML", _titan, ".toml"),
+    Reader("import from deepspeed", _named("deepspeed"), ".json"),
+    Reader("import from accelerate", _named("accelerate"), ".yaml"),
     Reader("import from torchrun", _torchrun, ".yaml"),
     Reader("import from a Megatron-LM script", _megatron, ".sh"),
     Reader("import from Megatron-LM's YAML", _megatron, ".yaml"),
@@ -107,6 +114,8 @@ OF_MODULES = {
     "explorer.cli.calibrating": "run or trace",
     "explorer.cluster_profiles": "cluster",
     "explorer.importing.__init__": "import of a plan",
+    "explorer.importing.accelerate": "import from accelerate",
+    "explorer.importing.deepspeed": "import from deepspeed",
     "explorer.export._carried": "model",
     "explorer.importing._titan_plan": "import of an order",
     "explorer.framework_files": "framework",
