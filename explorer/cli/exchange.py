@@ -20,6 +20,7 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--to", required=True, help="a name from `explorer list exporters`")
     parser.add_argument("-o", "--output", required=True, metavar="DIR")
     parser.add_argument("--launcher", default="", help="what starts its run.sh: torchrun, slurm, kubernetes")
+    parser.add_argument("--nearest", action="store_true", help="export the nearest plan the target can run")
     add_trust(parser)
     add_json(parser)
     parser.set_defaults(run=run_export)
@@ -45,6 +46,13 @@ def run_export(options: argparse.Namespace) -> int:
     from explorer.export import export, notes
 
     resolved = load_plan(options.plan, trust=trust_of(options))
+    if options.nearest:
+        from explorer.export.nearest import nearest
+
+        found = nearest(resolved, options.to)
+        if found is not None and found.changes:
+            say(f"explorer: nearest plan that {options.to} can run: {found.words}")
+            resolved = found.resolved
     files = export(resolved, options.to, Path(options.output), launcher=options.launcher)
     differences = notes(resolved, options.to)
     for text in differences:
