@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,3 +62,13 @@ def test_a_script_is_imported_and_compared(tmp_path: Path, capsys: pytest.Captur
     save_plan(plan.plan, plan.graphs, b)
     assert main(["diff", str(a), str(b), "--in", "megatron"]) == 0
     assert "--tensor-model-parallel-size 4 -> 2" in capsys.readouterr().out
+
+
+def test_the_page_of_exports_is_what_the_tables_say() -> None:
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "scripts/exports_page.py", "--check"],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+    assert done.returncode == 0, "python scripts/exports_page.py"
