@@ -15,8 +15,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "exports.md"
 HEAD = """# Exports
 
 What `explorer export --to NAME` makes of a plan: = exactly, ~ nearly, x refused by name before anything is
-written. Values in brackets are those that a target has. `--nearest` exports the nearest plan that a target can
-run and says what it costs. This page is made by `python scripts/exports_page.py`.
+written. Values in brackets are those that a target has. `--nearest` exports the nearest plan that a target
+can run and says what it costs. This page is made by `python scripts/exports_page.py`.
 """
 
 
