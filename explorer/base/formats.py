@@ -167,6 +167,50 @@ def yaml_text(data: Any) -> str:
     return text
 
 
+class _BlockDumper(yaml.SafeDumper):
+    """Dumper that writes texts of several lines as blocks, and never refers back."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
+        """Write everything out."""
+        return True
+
+
+def _block(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_BlockDumper.add_representer(str, _block)
+
+
+def yaml_blocks(data: Any) -> str:
+    """Return plain data as YAML text of one key or item a line, keys in their order, as people write it."""
+    text: str = yaml.dump(data, Dumper=_BlockDumper, sort_keys=False, width=110)
+    return text
+
+
+def yaml_key_lines(text: str) -> dict[str, int]:
+    r"""Return dotted key -> line, counted from 1, of all keys of mappings in a YAML (or JSON) text.
+
+    >>> yaml_key_lines("a:\n  b: 1\nc: 2")
+    {'a': 1, 'a.b': 2, 'c': 3}
+
+    Raises:
+        InputError: the text is neither.
+    """
+    text = text.expandtabs()
+    parse_yaml(text)  # refuses what is too deep or too large before a tree is built
+    return dict(_key_lines(yaml.compose(text, Loader=yaml.SafeLoader), ""))
+
+
+def _key_lines(node: object, above: str) -> Iterator[tuple[str, int]]:
+    if not isinstance(node, yaml.MappingNode):
+        return
+    for key, value in node.value:
+        name = f"{above}{getattr(key, 'value', '')}"
+        yield name, key.start_mark.line + 1
+        yield from _key_lines(value, f"{name}.")
+
+
 def json_text(data: Any, *, indent: int | None = 2) -> str:
     """Return plain data as JSON text.
 
@@ -292,5 +336,6 @@ def _words(error: Exception) -> str:
 
 __all__ = [
     "DEEPEST", "LEAST_NUMBER", "MOST_NUMBER", "MOST_VALUES", "MOST_WHOLE", "check_brackets", "check_data",
-    "csv_text", "json_text", "parse_csv", "parse_json", "parse_toml", "parse_yaml", "yaml_text",
+    "csv_text", "json_text", "parse_csv", "parse_json", "parse_toml", "parse_yaml", "yaml_blocks",
+    "yaml_key_lines", "yaml_text",
 ]  # fmt: skip

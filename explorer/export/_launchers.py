@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from explorer.base.errors import InputError
+from explorer.base.formats import yaml_blocks
 from explorer.plan import Resolved
 
 RUN = "run.sh"
@@ -100,7 +99,7 @@ def _kubernetes(nodes: JobNodes, target: str, files: Mapping[str, str]) -> dict[
         "metadata": {"name": name},
         "spec": {"pytorchReplicaSpecs": pods},
     }
-    texts = [yaml.dump(part, Dumper=_Dumper, sort_keys=False, width=110) for part in (config, job)]
+    texts = [yaml_blocks(part) for part in (config, job)]
     return {MANIFEST: _MANIFEST + "---\n".join(texts)}
 
 
@@ -124,20 +123,6 @@ def _pods(count: int, nodes: JobNodes, name: str, keys: Mapping[str, str]) -> di
     spec = {"containers": [container], "volumes": volumes}
     return {"replicas": count, "restartPolicy": "Never", "template": {"spec": spec}}
 
-
-class _Dumper(yaml.SafeDumper):
-    """Dumper that writes texts of several lines as blocks, and never refers back."""
-
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
-        """Write everything out."""
-        return True
-
-
-def _block(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-
-_Dumper.add_representer(str, _block)
 
 LAUNCHERS: dict[str, Callable[[JobNodes, str, Mapping[str, str]], dict[str, str]]] = {
     TORCHRUN: _torchrun,

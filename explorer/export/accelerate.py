@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import yaml
-
-from explorer.base.formats import json_text
+from explorer.base.formats import json_text, yaml_blocks
 from explorer.base.units import MIB
 from explorer.export import EXPORTERS, notes
 from explorer.export._accelerate_script import launch_script
@@ -235,7 +233,7 @@ def write(resolved: Resolved) -> dict[str, str]:
     said, files = references(resolved)
     lines = [f"# {references_comment(said)}"]
     lines += [f"# not the same as in the plan: {text}" for text in notes(resolved, "accelerate")]
-    launch = "\n".join(lines) + "\n" + yaml.safe_dump(nested(_launch_settings(resolved)), sort_keys=False)
+    launch = "\n".join(lines) + "\n" + yaml_blocks(nested(_launch_settings(resolved)))
     nodes = nodes_of(resolved.cluster, grid_of(strategy).devices)
     written = {
         FILE: launch,

@@ -26,8 +26,8 @@ from explorer.export._stage_features import kinds_of_layout
 from explorer.export._support import Capabilities, nearly, no, yes
 from explorer.export.spec import Exporter
 from explorer.graph import LayerGraph
-from explorer.importing._lines import references_line
 from explorer.importing._megatron_arguments import flag_text
+from explorer.importing._references import references_line
 from explorer.importing.guesses import facts_of, guess_model
 from explorer.importing.plans import cuts_at
 from explorer.models import load_model

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from explorer.base.errors import InputError
-from explorer.base.formats import parse_yaml
-from explorer.importing._lines import yaml_lines
+from explorer.base.formats import parse_yaml, yaml_key_lines
 from explorer.importing._shell import Word, read_script
 
 MARKS = ("--tensor-model-parallel-size", "--micro-batch-size", "--num-layers",
@@ -77,7 +76,7 @@ def _of_yaml(text: str) -> Arguments:
     if not isinstance(data, dict):
         raise InputError("no mapping of arguments", found=data, allowed="MODEL_ARGS: an argument a line")
     found: dict[str, Argument] = {}
-    lines = yaml_lines(text)
+    lines = yaml_key_lines(text)
     ranks: dict[str, int] = {}
     for path, value in _flat(data, ""):
         section, _, name = path.rpartition(".")

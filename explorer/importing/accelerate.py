@@ -9,12 +9,12 @@ from typing import Any
 
 from explorer.base.errors import InputError
 from explorer.base.files import exists, read_text
-from explorer.base.formats import parse_json
+from explorer.base.formats import parse_json, yaml_key_lines
 from explorer.base.plain_data import parse_document
 from explorer.base.units import MIB
 from explorer.importing import IMPORTERS
 from explorer.importing._flat import NO_EFFECT, FlatSettings, flattened
-from explorer.importing._lines import references_in, yaml_lines
+from explorer.importing._references import references_in
 from explorer.importing._source import SourceText
 from explorer.importing.baseline import Baseline
 from explorer.importing.deepspeed import baseline as deepspeed_baseline
@@ -82,7 +82,7 @@ def read(source: SourceText) -> Imported:
     data = parse_document(source.text, json_text=source.name.endswith(".json"))
     if not isinstance(data, dict):
         raise InputError("no Accelerate configuration", found=data, allowed="a mapping")
-    lines = yaml_lines(source.text.expandtabs())
+    lines = yaml_key_lines(source.text.expandtabs())
     return plan_of(_baseline(data, lines, source), source)
 
 

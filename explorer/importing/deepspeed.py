@@ -9,12 +9,11 @@ from typing import Any
 
 from explorer.base.errors import InputError
 from explorer.base.files import exists, read_text
-from explorer.base.formats import parse_json
+from explorer.base.formats import parse_json, yaml_key_lines
 from explorer.base.units import DTYPE_BYTES
 from explorer.cluster_profiles import load_cluster
 from explorer.importing import IMPORTERS
 from explorer.importing._flat import NO_EFFECT, FlatSettings, flattened
-from explorer.importing._lines import json_lines
 from explorer.importing._source import SourceText
 from explorer.importing.baseline import Baseline
 from explorer.importing.plans import plan_of
@@ -102,7 +101,7 @@ def read(source: SourceText) -> Imported:
     data = parse_json(source.text)
     if not isinstance(data, dict):
         raise InputError("no DeepSpeed configuration", found=data, allowed="a JSON object")
-    return plan_of(baseline(data, json_lines(source.text.expandtabs()), source), source)
+    return plan_of(baseline(data, yaml_key_lines(source.text.expandtabs()), source), source)
 
 
 def baseline(data: Mapping[str, Any], lines: Mapping[str, int], source: SourceText) -> Baseline:

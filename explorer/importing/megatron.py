@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from explorer.importing import IMPORTERS
-from explorer.importing._lines import references_in
 from explorer.importing._megatron_arguments import MARKS, Argument, Arguments, read_arguments
 from explorer.importing._megatron_keys import assumption
 from explorer.importing._megatron_stages import Stages, stages_of
+from explorer.importing._references import references_in
 from explorer.importing._source import SourceText
 from explorer.importing.baseline import Baseline, Facts
 from explorer.importing.plans import plan_of
