@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from explorer.export._carried import carried
 from explorer.export._pipeline_grid import grid_of
 from explorer.plan import Resolved
@@ -22,8 +20,3 @@ def references(resolved: Resolved) -> tuple[dict[str, str], dict[str, str]]:
     if model.sequence_length:
         found["sequence_length"] = str(model.sequence_length)
     return found, files
-
-
-def references_comment(found: dict[str, str]) -> str:
-    """Return them as one line of a comment, without its sign."""
-    return f"explorer: {json.dumps(found, sort_keys=True)}"

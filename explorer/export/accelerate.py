@@ -14,7 +14,7 @@ from explorer.export import EXPORTERS, notes
 from explorer.export._accelerate_script import launch_script
 from explorer.export._nesting import nested
 from explorer.export._pipeline_grid import grid_of
-from explorer.export._references import references, references_comment
+from explorer.export._references import references
 from explorer.export._script import nodes_of
 from explorer.export._support import Capabilities, nearly, no, yes
 from explorer.export._weight_cuts import weight_cuts
@@ -22,6 +22,7 @@ from explorer.export.deepspeed import FILE as DEEPSPEED
 from explorer.export.deepspeed import problems as deepspeed_problems
 from explorer.export.deepspeed import settings as deepspeed_settings
 from explorer.export.spec import STAGES, Exporter, Setting
+from explorer.importing._references import references_line
 from explorer.plan import Resolved
 from explorer.strategies.model_axes import CONTEXT, TENSOR
 from explorer.strategy import JobStrategy
@@ -231,7 +232,7 @@ def write(resolved: Resolved) -> dict[str, str]:
     """Write `accelerate.yaml`, `training_arguments.json`, `run.sh`, and what these refer to."""
     strategy = resolved.plan.strategy.job
     said, files = references(resolved)
-    lines = [f"# {references_comment(said)}"]
+    lines = [f"# {references_line(said)}"]
     lines += [f"# not the same as in the plan: {text}" for text in notes(resolved, "accelerate")]
     launch = "\n".join(lines) + "\n" + yaml_blocks(nested(_launch_settings(resolved)))
     nodes = nodes_of(resolved.cluster, grid_of(strategy).devices)

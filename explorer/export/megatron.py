@@ -13,7 +13,6 @@ from itertools import pairwise
 
 from explorer.base.errors import ExplorerError, PlanError
 from explorer.export import EXPORTERS, notes
-from explorer.export._carried import carried
 from explorer.export._megatron_settings import (
     Setting,
     block_counts,
@@ -21,6 +20,8 @@ from explorer.export._megatron_settings import (
     pipeline_ranks,
     settings,
 )
+from explorer.export._pipeline_grid import grid_of
+from explorer.export._references import references
 from explorer.export._script import Start, nodes_of, run_script
 from explorer.export._stage_features import kinds_of_layout
 from explorer.export._support import Capabilities, nearly, no, yes
@@ -237,28 +238,18 @@ def _cut_problems(graph: LayerGraph, strategy: JobStrategy) -> list[str]:
     ]
 
 
-def references(resolved: Resolved) -> tuple[dict[str, str], dict[str, str]]:
-    """Return what the files say of model and cluster, and the files that these refer to."""
-    plan, files = carried(resolved)
-    reference = plan.models[0][1]
-    found = {"model": reference.reference, "cluster": plan.cluster.reference}
-    if reference.settings:
-        found["settings"] = ",".join(f"{key}={value}" for key, value in reference.settings)
-    devices = _devices(plan.strategy.job)
-    if devices != tuple(range(len(devices))):
-        found["devices"] = ",".join(map(str, devices))
-    return found, files
-
-
-def _devices(strategy: JobStrategy) -> tuple[int, ...]:
-    groups = dict.fromkeys(stage.meshes[0] for stage in strategy.stages)
-    return tuple(device for mesh in groups for device in mesh.devices)
+def _references(resolved: Resolved) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what the files say of model and cluster, and those that these refer to; `--seq-length` has the
+    length.
+    """
+    found, files = references(resolved)
+    return {key: value for key, value in found.items() if key != "sequence_length"}, files
 
 
 def start(resolved: Resolved) -> Start:
     """Return how Megatron-LM's ranks are started: `pretrain_gpt.py` of a checkout with all arguments."""
     strategy = resolved.plan.strategy.job
-    said, _ = references(resolved)
+    said, _ = _references(resolved)
     lines = [flag_text(key, value) for key, value in (settings(resolved) | dict(YOURS)).items()]
     mesh = strategy.stages[0].meshes[0]
     # one connection orders kernels of tensor and context parallelism; FSDP needs several
@@ -266,7 +257,7 @@ def start(resolved: Resolved) -> Start:
     differences = [f"differs from the plan: {text}" for text in notes(resolved, "megatron")]
     return Start(
         program='"$MEGATRON/pretrain_gpt.py" "${ARGUMENTS[@]}" "$@"',
-        devices=_devices(strategy),
+        devices=grid_of(strategy).devices,
         prepare="\n".join(
             [
                 ': "${MEGATRON:?run.sh: set MEGATRON to a checkout of Megatron-LM}"',
@@ -305,8 +296,8 @@ def write(resolved: Resolved) -> dict[str, str]:
     Raises:
         PlanError: ranks go back and forth between nodes.
     """
-    said, files = references(resolved)
-    devices = _devices(resolved.plan.strategy.job)
+    said, files = _references(resolved)
+    devices = grid_of(resolved.plan.strategy.job).devices
     nodes = nodes_of(resolved.cluster, devices)
     equal = len({node.ranks for node in nodes}) == 1
     launch = {"nodes": len(nodes), "per_node": nodes[0].ranks} if equal else {"world": len(devices)}

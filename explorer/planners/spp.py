@@ -178,7 +178,8 @@ def _sent(line: Line, bytes_per_s: FloatArray, rounds: int, at: int, last: int, 
     if not last:
         return np.zeros(line.count + 1)
     rate = bytes_per_s[at - last : at, at : at + replicas].min()
-    return rounds * line.sent_bytes / (min(last, replicas) * rate)
+    sent: FloatArray = rounds * line.sent_bytes / (min(last, replicas) * rate)
+    return sent
 
 
 def _stages(

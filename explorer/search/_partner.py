@@ -66,8 +66,8 @@ class Partner:
         self._steps: Iterator[Candidate | None] = take_turns(
             evaluator, [*parts, *other_parts(problem, evaluator, share)], lambda: None
         )
-        self._told: dict[int, Candidate] = {}
-        """Candidates that the others know, by identity."""
+        self._told = set[Strategy]()
+        """What the others know from here, or told."""
         self._ended = False
 
     def take_turn(self, best: Found | None, seconds: float) -> Told:
@@ -79,9 +79,8 @@ class Partner:
         """
         evaluator = self._evaluator
         if best is not None:
-            candidate = candidate_of_found(evaluator.problem, best)
-            self._told[id(candidate)] = candidate
-            evaluator.keep(candidate)
+            self._told.add(best.strategy)
+            evaluator.keep(candidate_of_found(evaluator.problem, best))
         until = time.thread_time() + seconds
         while not self._ended and time.thread_time() < until:
             self._ended = next(self._steps, self) is self
@@ -93,8 +92,8 @@ class Partner:
     def _news(self) -> Iterator[Found]:
         evaluator = self._evaluator
         for item in (evaluator.closest, evaluator.best, *evaluator.frontier):
-            if item is not None and id(item) not in self._told:
-                self._told[id(item)] = item
+            if item is not None and item.strategy not in self._told:
+                self._told.add(item.strategy)
                 yield found_of(item)
 
 
