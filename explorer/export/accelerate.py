@@ -17,6 +17,7 @@ from explorer.export._pipeline_grid import grid_of
 from explorer.export._references import references
 from explorer.export._script import nodes_of
 from explorer.export._support import Capabilities, nearly, no, yes
+from explorer.export._trainers import TRAINER
 from explorer.export._weight_cuts import weight_cuts
 from explorer.export.deepspeed import FILE as DEEPSPEED
 from explorer.export.deepspeed import problems as deepspeed_problems
@@ -35,7 +36,7 @@ _OPTIMIZERS = {"adamw": "adamw_torch", "sgd": "sgd"}
 _PLAIN = "accelerate trains with one stage; use the export torch or torchtitan"
 
 CAPABILITIES: Capabilities = {
-    "several_jobs": no("it trains one model; export a plan with one job for each"),
+    **TRAINER,
     "inference": no("it trains here; use the export `plan`"),
     "stage_dag": no(_PLAIN),
     "uneven_stages": no(_PLAIN),
@@ -43,7 +44,6 @@ CAPABILITIES: Capabilities = {
     "overlapping_groups": no(_PLAIN),
     "mesh_shapes": no(_PLAIN),
     "copies": no(_PLAIN),
-    "round_robin": no("every replica runs all microbatches; set replicas: split"),
     "uneven_shares": no("all ranks get equal batches; drop the shares"),
     "microbatch_sizes": no("one per_device_train_batch_size; give all stages one size"),
     "slices": no(_PLAIN),
@@ -64,8 +64,6 @@ CAPABILITIES: Capabilities = {
     "mixed_zero": no(_PLAIN),
     "hybrid_zero": yes("parallelism_config_dp_replicate_size and dp_shard_size"),
     "reshard": no("FSDP2 gathers block by block; leave reshard empty"),
-    "beside_work": no("drop overlap"),
-    "sparse_states": no("it keeps states of all weights; set density: 1"),
     "offload": yes("DeepSpeed's offload_optimizer"),
     "recompute_selective": no("it has no policy by operator: use full or none"),
     "recompute_full": yes("fsdp_activation_checkpointing, or gradient_checkpointing of TrainingArguments"),
@@ -73,16 +71,9 @@ CAPABILITIES: Capabilities = {
     "torch_schedule": yes("with one stage every schedule is the same"),
     "other_schedule": yes("with one stage every schedule is the same"),
     "custom_order": no("it runs microbatches one after the other; use 1f1b"),
-    "dispatch": no("it runs one fixed order; use 1f1b"),
-    "asynchronous": no("it keeps one weight version; use 1f1b"),
-    "newer_weights": no("it keeps one weight version; use 1f1b"),
-    "sweeps": no("it runs every sample once a step; use 1f1b"),
     "blocking": yes("there are no transfers between stages"),
-    "mixed_devices": yes("every rank gets an equal share whatever its device is"),
     "uneven_nodes": no("it starts as many ranks on every node; use as many devices of each"),
     "device_order": no("ranks are numbered node by node; renumber devices so that they ascend"),
-    "parameter_server": no("it all-reduces; drop the sync entries"),
-    "update_rule": no("it reduces every step and waits for it; drop updates"),
     "buckets": nearly(
         "ddp_bucket_cap_mb of plain replicas, reduce_bucket_size of ZeRO 1; FSDP2 goes block by block"
     ),

@@ -18,6 +18,7 @@ from explorer.export._pipeline_grid import grid_of
 from explorer.export._references import references
 from explorer.export._script import Start, run_script
 from explorer.export._support import Capabilities, no, yes
+from explorer.export._trainers import TRAINER
 from explorer.export.spec import STAGES, Exporter, Setting
 from explorer.plan import Resolved
 from explorer.strategies.model_axes import TENSOR
@@ -35,21 +36,16 @@ _OPTIMIZERS: dict[str, dict[str, Setting]] = {
 }
 
 CAPABILITIES: Capabilities = {
-    "several_jobs": no("it trains one model; export a plan with one job for each"),
+    **TRAINER,
     "inference": no("it trains here; use the export `plan`"),
     "stage_dag": no("its pipeline is a chain; merge stages until they are one"),
     "uneven_stages": yes(f"STAGES in {PIPELINE}, one LayerSpec for each"),
     "virtual_stages": no("a rank of its pipeline has one stage; use 1f1b with one chunk"),
-    "overlapping_groups": no("ranks form one grid; put stages on equal or disjoint groups"),
-    "mesh_shapes": no("all stages have the same degrees; give every stage as many replicas"),
     "copies": no("one copy of a stage; use 1f1b in place of a bidirectional schedule"),
-    "round_robin": no("every replica runs all microbatches; set replicas: split"),
     "uneven_shares": no("all ranks get equal batches; drop the shares"),
     "microbatch_sizes": no("one train_micro_batch_size_per_gpu; give all stages one size"),
-    "slices": no("a stage is whole modules; move the boundary to the end of the layer"),
     "split_blocks": no("a block is one module; move the boundary to the end of the block"),
     "tied_over_stages": no("one LayerSpec a stage cannot tie; use one stage, or an untied head"),
-    "layer_meshes": no("all modules of a stage share its mesh; drop the exceptions"),
     "layer_layouts": no("AutoTP cuts all blocks alike; drop the exceptions"),
     "tensor_parallel": yes("tensor_parallel.autotp_size"),
     "sequence_parallel": no("AutoTP does not split norms along the sequence; turn it off"),
@@ -59,15 +55,11 @@ CAPABILITIES: Capabilities = {
     "context_exchange": no("it has no context parallelism here; use tensor parallelism"),
     "expert_parallel": no("its experts are modules of its own; use ZeRO 3"),
     "other_layout": no("it knows tensor parallelism only"),
-    "mixed_layout": no("all stages are sharded alike; give them one layout"),
     "zero_1": yes(f"{_ZERO}.stage"),
     "zero_2": yes(f"{_ZERO}.stage"),
     "zero_3": yes(f"{_ZERO}.stage"),
-    "mixed_zero": no("one level for all stages"),
     "hybrid_zero": no("the secondary shards of zero_hpz_partition_size are copies; drop zero_replicas"),
     "reshard": no("it gathers and releases module by module; leave reshard empty"),
-    "beside_work": no("drop overlap"),
-    "sparse_states": no("it keeps states of all weights; set density: 1"),
     "offload": yes(f"{_ZERO}.offload_optimizer; activation_checkpointing.cpu_checkpointing"),
     "recompute_selective": no("it has no policy by operator: use full or none"),
     "recompute_full": yes("activation_checkpointing.number_checkpoints, one for each block"),
@@ -76,18 +68,8 @@ CAPABILITIES: Capabilities = {
     "other_schedule": no("its pipeline runs 1F1B; use 1f1b"),
     "custom_order": no("its pipeline runs 1F1B; use 1f1b"),
     "dispatch": no("its pipeline runs 1F1B; use 1f1b"),
-    "asynchronous": no("it keeps one weight version; use 1f1b"),
-    "newer_weights": no("it keeps one weight version; use 1f1b"),
-    "sweeps": no("it runs every sample once a step; use 1f1b"),
     "blocking": yes("its pipeline sends and receives between two pieces of work"),
-    "mixed_devices": yes("every rank gets an equal share whatever its device is"),
-    "uneven_nodes": yes("run.sh starts as many ranks on each node as it gives devices"),
-    "device_order": no("ranks are numbered stage by stage; renumber devices so that they ascend"),
-    "parameter_server": no("it all-reduces; drop the sync entries"),
-    "update_rule": no("it reduces every step and waits for it; drop updates"),
     "buckets": yes(f"{_ZERO}.overlap_comm and reduce_bucket_size"),
-    "best_transfers": no("every rank sends to its peer; set transfers: direct"),
-    "compression": no("it sends what it computes; drop codecs"),
     "checkpoints": no("your script saves; drop checkpoint_period_s"),
     "optimizer": yes(f"optimizer.type; allowed: {', '.join(_OPTIMIZERS)}", only=tuple(_OPTIMIZERS)),
     "precision": yes("bf16 or fp16; allowed: bf16, fp16, fp32", only=("bf16", "fp16")),

@@ -25,6 +25,7 @@ from explorer.export._references import references
 from explorer.export._script import Start, nodes_of, run_script
 from explorer.export._stage_features import kinds_of_layout
 from explorer.export._support import Capabilities, nearly, no, yes
+from explorer.export._trainers import TRAINER
 from explorer.export.spec import Exporter
 from explorer.graph import LayerGraph
 from explorer.importing._megatron_arguments import flag_text
@@ -51,17 +52,14 @@ YOURS: Mapping[str, Setting] = {
 """Arguments that Megatron-LM needs and a plan has no word for."""
 
 CAPABILITIES: Capabilities = {
-    "several_jobs": no("it trains one model; export a plan with one job for each"),
+    **TRAINER,
     "inference": no("it trains; use the export `plan`"),
     "stage_dag": no("its stages are a chain; merge stages until they are one"),
     "uneven_stages": yes(
         "--decoder-first-pipeline-num-layers and --decoder-last-..., or --pipeline-model-parallel-layout"
     ),
     "virtual_stages": yes("--num-layers-per-virtual-pipeline-stage, or --pipeline-model-parallel-layout"),
-    "overlapping_groups": no("ranks form one grid; put stages on equal or disjoint groups"),
-    "mesh_shapes": no("all stages have the same degrees; give every stage as many replicas"),
     "copies": no("one copy of a stage; use 1f1b in place of a bidirectional schedule", instead="1f1b"),
-    "round_robin": no("every replica runs all microbatches; set replicas: split"),
     "uneven_shares": no("all ranks get equal batches; drop the shares and let microbatches divide evenly"),
     "microbatch_sizes": no("one --micro-batch-size; give all stages one size"),
     "slices": no("a stage is whole blocks; move the boundary to the end of the layer", instead="even"),
@@ -75,15 +73,12 @@ CAPABILITIES: Capabilities = {
     "context_exchange": yes("--cp-comm-type"),
     "expert_parallel": yes("--expert-model-parallel-size with --expert-tensor-parallel-size 1"),
     "other_layout": no("it knows tensor, sequence, context and expert parallelism only"),
-    "mixed_layout": no("all stages are sharded alike; give them one layout"),
     "zero_1": yes("--use-distributed-optimizer"),
     "zero_2": yes("--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads"),
     "zero_3": yes("--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params"),
-    "mixed_zero": no("one level for all stages"),
     "hybrid_zero": yes("--num-distributed-optimizer-instances"),
     "reshard": no("it gathers and drops by its own rule; leave reshard empty"),
     "beside_work": nearly("--tp-comm-overlap cuts by rules of its own", instead="-"),
-    "sparse_states": no("it keeps states of all weights; set density: 1"),
     "offload": nearly("--optimizer-cpu-offload also computes the update on the host", instead="-"),
     "recompute_selective": yes("--recompute-granularity selective --recompute-modules core_attn"),
     "recompute_full": yes("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1"),
@@ -100,14 +95,8 @@ CAPABILITIES: Capabilities = {
     "newer_weights": no("it keeps one weight version; use 1f1b", instead="1f1b"),
     "sweeps": no("it runs every sample once a step; use 1f1b", instead="1f1b"),
     "blocking": yes("--no-overlap-p2p-communication"),
-    "mixed_devices": yes("every rank gets an equal share whatever its device is"),
     "uneven_nodes": yes("the script starts as many ranks on each node as it gives devices"),
-    "device_order": no("ranks are numbered stage by stage; renumber devices so that they ascend"),
-    "parameter_server": no("it all-reduces; drop the sync entries"),
-    "update_rule": no("it reduces every step and waits for it; drop updates"),
     "buckets": yes("--overlap-grad-reduce --ddp-bucket-size"),
-    "best_transfers": no("every rank sends to its peer; set transfers: direct"),
-    "compression": no("it sends what it computes; drop codecs"),
     "checkpoints": no("it counts in steps: drop checkpoint_period_s and set --save-interval in the file"),
     "optimizer": yes(
         "--optimizer; allowed: adam, adamw, sgd, momentum",

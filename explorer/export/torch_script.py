@@ -13,6 +13,7 @@ from explorer.export._pipeline_grid import PipelineGrid, grid_of, torch_schedule
 from explorer.export._script import Start, run_script
 from explorer.export._support import Capabilities, Support, nearly, no, yes
 from explorer.export._torch_text import OPTIMIZERS, ScriptParts, script_text
+from explorer.export._trainers import TRAINER
 from explorer.export._weight_cuts import weight_cuts
 from explorer.export.schedule_csv import csv_of
 from explorer.export.schedule_csv import problems as order_problems
@@ -26,21 +27,17 @@ from explorer.strategy import REPLICA, JobStrategy
 FILE, CSV = "train.py", "schedule.csv"
 
 CAPABILITIES: Capabilities = {
-    "several_jobs": no("it trains one model; export a plan with one job for each"),
+    **TRAINER,
     "inference": no("it trains; use the export `plan`"),
     "stage_dag": no("stages are a chain of modules; merge stages until they are one"),
     "uneven_stages": yes("STAGES names the modules of each stage"),
     "virtual_stages": yes("RANK_OF gives a rank several stages"),
-    "overlapping_groups": no("ranks form one grid; put stages on equal or disjoint groups"),
     "mesh_shapes": no("one device mesh for all stages; give every stage as many replicas"),
     "copies": no("torch's pipelines hold one copy of a stage; use 1f1b"),
-    "round_robin": no("every replica runs all microbatches; set replicas: split"),
     "uneven_shares": no("all replicas get equal batches; drop the shares"),
     "microbatch_sizes": no("torch's schedules cut the batch evenly; give all stages one size"),
-    "slices": no("a stage is whole modules; move the boundary to the end of the layer"),
     "split_blocks": no("a block is one module; move the boundary to the end of the block"),
     "tied_over_stages": no("each rank holds its own stages only; use one stage, or an untied head"),
-    "layer_meshes": no("all modules of a stage share its mesh; drop the exceptions"),
     "layer_layouts": no("modules are cut alike in all blocks; drop the exceptions"),
     "tensor_parallel": nearly("parallelize_module by rows and columns; the loss sees gathered logits"),
     "sequence_parallel": no("norms would need the names of your modules' inputs; turn it off"),
@@ -52,11 +49,8 @@ CAPABILITIES: Capabilities = {
     "zero_1": no("fully_shard shards gradients too: use ZeRO level 2 or 3, or 0"),
     "zero_2": yes("fully_shard with reshard_after_forward = False"),
     "zero_3": yes("fully_shard"),
-    "mixed_zero": no("one level for all stages"),
     "hybrid_zero": no("drop zero_replicas"),
     "reshard": no("fully_shard gathers block by block; leave reshard empty"),
-    "beside_work": no("drop overlap"),
-    "sparse_states": no("it keeps states of all weights; set density: 1"),
     "offload": no("drop offload"),
     "recompute_selective": nearly("attention's products and softmax are computed again, by operator name"),
     "recompute_full": yes("checkpoint_wrapper around each block"),
@@ -64,19 +58,8 @@ CAPABILITIES: Capabilities = {
     "torch_schedule": yes("get_schedule_class, or the same order from schedule.csv"),
     "other_schedule": yes("schedule.csv"),
     "custom_order": yes("schedule.csv"),
-    "dispatch": no("it runs one fixed order; use 1f1b"),
-    "asynchronous": no("it keeps one weight version; use 1f1b"),
-    "newer_weights": no("it keeps one weight version; use 1f1b"),
-    "sweeps": no("it runs every sample once a step; use 1f1b"),
     "blocking": nearly("torch starts transfers and waits for them where they are needed"),
-    "mixed_devices": yes("every rank gets an equal share whatever its device is"),
-    "uneven_nodes": yes("run.sh starts as many ranks on each node as it gives devices"),
-    "device_order": no("ranks are numbered stage by stage; renumber devices so that they ascend"),
-    "parameter_server": no("it all-reduces; drop the sync entries"),
-    "update_rule": no("it reduces every step and waits for it; drop updates"),
     "buckets": nearly("DistributedDataParallel's buckets; with a pipeline or a cut layer all at the end"),
-    "best_transfers": no("every rank sends to its peer; set transfers: direct"),
-    "compression": no("it sends what it computes; drop codecs"),
     "checkpoints": no("it saves at the end (--save); drop checkpoint_period_s"),
     "optimizer": yes(f"torch.optim; allowed: {', '.join(OPTIMIZERS)}", only=tuple(OPTIMIZERS)),
     "precision": Support(

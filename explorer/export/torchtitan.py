@@ -16,6 +16,7 @@ from explorer.export._script import Start, run_script
 from explorer.export._stage_features import kinds_of_layout
 from explorer.export._support import Capabilities, nearly, no, yes
 from explorer.export._titan_text import MODULE, Fields, module_text
+from explorer.export._trainers import TRAINER
 from explorer.export.schedule_csv import csv_of, rows_of
 from explorer.export.schedule_csv import problems as order_problems
 from explorer.export.spec import STAGES, Exporter
@@ -34,21 +35,16 @@ NO_PIPELINE_RUN = (
 )
 
 CAPABILITIES: Capabilities = {
-    "several_jobs": no("it trains one model; export a plan with one job for each"),
+    **TRAINER,
     "inference": no("torchtitan trains; use the export `plan`"),
     "stage_dag": no("its stages are a chain; merge stages until they are one"),
     "uneven_stages": yes("parallelism.module_fqns_per_model_part"),
     "virtual_stages": yes("several lists per rank in parallelism.module_fqns_per_model_part"),
-    "overlapping_groups": no("ranks form one grid; put stages on equal or disjoint groups"),
-    "mesh_shapes": no("all stages have the same degrees; give every stage as many replicas"),
     "copies": no("one copy of a stage; use 1f1b in place of a bidirectional schedule"),
-    "round_robin": no("every replica runs all microbatches; set replicas: split"),
     "uneven_shares": no("all ranks get equal batches; drop the shares and let microbatches divide evenly"),
     "microbatch_sizes": no("one pipeline_parallel_microbatch_size; give all stages one size"),
-    "slices": no("a stage is whole modules; move the boundary to the end of the layer"),
     "split_blocks": no("a transformer block is one module; move the boundary to the end of the block"),
     "tied_over_stages": no("torchtitan refuses tied embeddings with a pipeline; use one stage"),
-    "layer_meshes": no("all modules of a stage share its mesh; drop the exceptions"),
     "layer_layouts": no("its sharding plan is the model's own; drop the exceptions"),
     "tensor_parallel": yes("parallelism.tensor_parallel_degree"),
     "sequence_parallel": yes("parallelism.enable_sequence_parallel"),
@@ -56,15 +52,12 @@ CAPABILITIES: Capabilities = {
     "context_exchange": no("its attention gathers keys and values; use context_exchange gather"),
     "expert_parallel": no("its mixture models are others; use tensor parallelism and ZeRO 3"),
     "other_layout": no("it knows tensor, sequence and context parallelism only"),
-    "mixed_layout": no("all stages are sharded alike; give them one layout"),
     "zero_1": no("FSDP shards gradients too: use ZeRO level 2 or 3, or 0 for plain replicas"),
     "zero_2": yes("data_parallel_shard_degree with fsdp_reshard_after_forward = never"),
     "zero_3": yes("data_parallel_shard_degree with fsdp_reshard_after_forward = always"),
-    "mixed_zero": no("one level for all stages"),
     "hybrid_zero": no("drop zero_replicas, and set data_parallel_replicate_degree in the file"),
     "reshard": no("ZeRO 3 gathers per action there, ZeRO 2 never reshards; leave reshard empty"),
     "beside_work": no("drop overlap, and set enable_async_tensor_parallel in the file for tiles"),
-    "sparse_states": no("it keeps states of all weights; set density: 1"),
     "offload": no("drop offload"),
     "recompute_selective": nearly(
         "SelectiveAC keeps attention and every second matrix product and computes the rest again, where the"
@@ -75,19 +68,8 @@ CAPABILITIES: Capabilities = {
     "torch_schedule": yes("pipeline_parallel_schedule, or the same order as pipeline_parallel_schedule_csv"),
     "other_schedule": yes("pipeline_parallel_schedule_csv"),
     "custom_order": yes("pipeline_parallel_schedule_csv"),
-    "dispatch": no("it runs one fixed order; use 1f1b"),
-    "asynchronous": no("it keeps one weight version; use 1f1b"),
-    "newer_weights": no("it keeps one weight version; use 1f1b"),
-    "sweeps": no("it runs every sample once a step; use 1f1b"),
     "blocking": nearly("torch starts transfers and waits for them where they are needed"),
-    "mixed_devices": yes("every rank gets an equal share whatever its device is"),
-    "uneven_nodes": yes("run.sh starts as many ranks on each node as it gives devices"),
-    "device_order": no("ranks are numbered stage by stage; renumber devices so that they ascend"),
-    "parameter_server": no("it all-reduces; drop the sync entries"),
-    "update_rule": no("it reduces every step and waits for it; drop updates"),
     "buckets": nearly("FSDP reduces block by block, plain replicas in buckets of 25 MiB"),
-    "best_transfers": no("every rank sends to its peer; set transfers: direct"),
-    "compression": no("it sends what it computes; drop codecs"),
     "checkpoints": no("it counts in steps: drop checkpoint_period_s and set checkpoint.interval in the file"),
     "optimizer": yes("optimizer; allowed: adam, adamw", only=("adam", "adamw")),
     "precision": yes("training.mixed_precision_param; allowed: bf16, fp32", only=("bf16", "fp32")),
