@@ -72,7 +72,8 @@ class ProductKernels:
     """Share of the speed left if the rows are no multiple of 16."""
     start_s: float = 0.0
     """Seconds of a product besides its work if it is repeated alone, its launch included. In a training step
-    `DeviceKind.launch_overhead_s` stands for it."""
+    `DeviceKind.launch_overhead_s` stands for it; there it counts only in how far the law is off from
+    `DeviceKind.measured_products`, which were measured alone."""
     quantising: Quantising = Quantising()
     """What quantises the left factor where a product is made of wider factors. Not part of a product in
     training, where casts are operators of their own."""

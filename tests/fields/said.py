@@ -290,7 +290,6 @@ DESCRIPTIVE: dict[tuple[str, str], str] = {
         "ProductKernels",
         "quantising",
     ): "of a product repeated alone: `explorer score matrix_products` reads it",
-    ("ProductKernels", "start_s"): "of a product repeated alone: `explorer score matrix_products` reads it",
     ("Quantising", "depth_s"): "of a product repeated alone: `explorer score matrix_products` reads it",
     ("Quantising", "element_bytes"): "of a product repeated alone, as the others of this class",
     ("Quantising", "row_s"): "of a product repeated alone, as the others of this class",
