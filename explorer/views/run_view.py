@@ -301,7 +301,7 @@ def _checks(found: Comparison) -> list[dict[str, Any]]:
 
     numerics: Mapping[str, float] = found.numerics
     text = _NUMERICS[found.numerics_ok]
-    if found.numerics_ok is None and numerics:
+    if found.numerics_ok is None and "rounding" in numerics:
         text = f"Gradients cannot be judged: {unjudged_words(numerics)}"
     elif numerics:
         largest = max(value for name, value in numerics.items() if name != "rounding")
