@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from explorer.library._ideal import Ideal
 from explorer.library.system import SYSTEMS, Claim, Example, System, Uses
+from explorer.planners.dapple import latency_s
 
 P, M = 4, 12
+BY_HAND = "worked out by hand from the formula (section 4)"
 
 
 def _pipeline(m: int = M) -> Ideal:
     return Ideal(p=P, m=m, schedule="1f1b")
 
 
+def _latency(stages: Sequence[tuple[float, float, float]], m: int) -> float:
+    """Return T of stages of (F, B, AR) seconds."""
+    return float(latency_s([[np.array(item) for item in stage] for stage in stages], m))
+
+
 @SYSTEMS.add(
     System(
         name="dapple",
-        title="Early backward: 1F1B with a flush",
+        title="Early backward, 1F1B with a flush, and its planner",
         paper="Fan et al., DAPPLE: A Pipelined Data Parallel Approach for Training Large Models, PPoPP 2021",
         year=2020,
-        uses=Uses(schedules=("1f1b",), options=("uneven replicas",)),
-        missing="its planner (latency at the pivot stage, three placement policies)",
+        uses=Uses(schedules=("1f1b",), searchers=("dapple",), options=("uneven replicas",)),
         claims=(
             Claim(
                 text=f"idle (p - 1)(F + B), as GPipe: at p = {P}, F = 1, B = 2",
@@ -41,6 +51,22 @@ def _pipeline(m: int = M) -> Ideal:
                 published=P,
                 unit="microbatches",
                 measure=lambda: _pipeline(4 * M).activations(0),
+            ),
+            Claim(
+                text=f"T of {P} equal stages, F = 1, B = 2, m = {M}, and gradients that take 0.5 s:"
+                " (m + p - 1)(F + B) + AR",
+                published=(M + P - 1) * 3 + 0.5,
+                unit="s",
+                measure=lambda: _latency([(1.0, 2.0, 0.5)] * P, M),
+                why=BY_HAND,
+            ),
+            Claim(
+                text="the second of three stages is the pivot, twice as slow, m = 4: 3 F filling, 18 s of its"
+                " rounds, 6 s draining, 1 s of the first stage's gradients",
+                published=3 + 18 + 6 + 1,
+                unit="s",
+                measure=lambda: _latency([(1.0, 2.0, 1.0), (2.0, 4.0, 0.0), (1.0, 2.0, 5.0)], 4),
+                why=BY_HAND,
             ),
         ),
     )
