@@ -7,15 +7,26 @@ from collections.abc import Sequence
 from explorer.export._script import Node
 
 
-def launch_script(nodes: Sequence[Node], *, config: str, arguments: str) -> str:
-    """Write a bash script that is to be started once on every node; nodes give equally many devices."""
+def launch_script(nodes: Sequence[Node], *, config: str, arguments: str, starts_ranks: bool = True) -> str:
+    """Write a bash script that is to be started once on every node; nodes give equally many devices.
+
+    Args:
+        nodes: the nodes, in the order of the ranks.
+        config: file name of the launch configuration.
+        arguments: file name of the fields of `TrainingArguments`.
+        starts_ranks: whether `accelerate launch` starts the ranks of a node; on processors it starts one
+            process (or MPI), so torchrun starts as many of it.
+    """
     node = nodes[0]
     visible = ""
     if node.devices != tuple(range(node.ranks)):
         listed = ",".join(map(str, node.devices))
         visible = f'export CUDA_VISIBLE_DEVICES="${{CUDA_VISIBLE_DEVICES:-{listed}}}"\n'
     count, ranks = len(nodes), sum(item.ranks for item in nodes)
-    return _SCRIPT.format(count=count, ranks=ranks, visible=visible, config=config, arguments=arguments)
+    launcher = "" if starts_ranks else _RANKS.format(ranks=ranks)
+    return _SCRIPT.format(
+        count=count, ranks=ranks, visible=visible, config=config, arguments=arguments, launcher=launcher
+    )
 
 
 _SCRIPT = """\
@@ -41,6 +52,12 @@ fi
 {visible}export OMP_NUM_THREADS="${{OMP_NUM_THREADS:-1}}"
 SCRIPT="$1"; shift
 cd "$HERE"  # the configuration names files beside it
-exec "$PYTHON" -m accelerate.commands.launch --config_file "$HERE/{config}" "${{WHERE[@]}}" \\
+exec "$PYTHON" {launcher}-m accelerate.commands.launch --config_file "$HERE/{config}" "${{WHERE[@]}}" \\
   "$SCRIPT" "$HERE/{arguments}" "$@"
 """
+
+_RANKS = """\
+-m torch.distributed.run --max-restarts 0 --nnodes "$NNODES" --node-rank "$NODE_RANK" \\
+  --master-addr "${{MASTER_ADDR:-127.0.0.1}}" --master-port "${{MASTER_PORT:-29500}}" \\
+  --nproc-per-node "$(({ranks} / NNODES))" \\
+  """

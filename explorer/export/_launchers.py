@@ -11,6 +11,7 @@ from typing import Any
 
 from explorer.base.errors import InputError
 from explorer.base.formats import yaml_blocks
+from explorer.calibrate.devices import same_device
 from explorer.plan import Resolved
 
 RUN = "run.sh"
@@ -52,7 +53,7 @@ def job_nodes(resolved: Resolved) -> JobNodes:
     nodes: dict[int, list[int]] = {}
     for device in devices:
         nodes.setdefault(cluster.node_of(device), []).append(device)
-    on_gpus = cluster.kind_of(devices[0]).compute_units > 0
+    on_gpus = not same_device(cluster.kind_of(devices[0]).name, "cpu")
     firsts = {node: _first(resolved, found[0]) for node, found in nodes.items()}
     most = max(max(found) - firsts[node] + 1 if on_gpus else len(found) for node, found in nodes.items())
     return JobNodes(count=len(nodes), devices=most, on_gpus=on_gpus)

@@ -1,7 +1,8 @@
 """Accelerate: its launch configuration, Hugging Face's `TrainingArguments`, for cut layers a `tp_plan`.
 
 ZeRO 2 and 3 are FSDP2, ZeRO 1 and states in the host are DeepSpeed's (with the configuration that the target
-`deepspeed` writes), plain replicas DistributedDataParallel. Ranks: replicas outermost, tensor innermost.
+`deepspeed` writes), plain replicas DistributedDataParallel; on processors it has these only. Ranks: replicas
+outermost, tensor innermost.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 
 from explorer.base.formats import json_text, yaml_blocks
 from explorer.base.units import MIB
+from explorer.calibrate.devices import same_device
 from explorer.export import EXPORTERS, notes
 from explorer.export._accelerate_script import launch_script
 from explorer.export._nesting import nested
@@ -26,7 +28,6 @@ from explorer.export.spec import STAGES, Exporter, Setting
 from explorer.importing._references import references_line
 from explorer.plan import Resolved
 from explorer.strategies.model_axes import CONTEXT, TENSOR
-from explorer.strategy import JobStrategy
 
 FILE, ARGUMENTS, TP_PLAN = "accelerate.yaml", "training_arguments.json", "tp_plan.json"
 DOCUMENTATION = "https://huggingface.co/docs/accelerate/usage_guides/fsdp"
@@ -92,7 +93,8 @@ def problems(resolved: Resolved) -> list[str]:
     if len(strategy.stages) > 1:
         return [f"accelerate cannot express {len(strategy.stages)} stages: {_PLAIN}"]
     stage = strategy.stages[0]
-    mesh, mode = stage.meshes[0], mode_of(strategy)
+    mesh, mode = stage.meshes[0], mode_of(resolved)
+    processors = on_processors(resolved)
     cut = mesh.size(TENSOR) * mesh.size(CONTEXT) > 1
     checks = (
         (
@@ -105,6 +107,11 @@ def problems(resolved: Resolved) -> list[str]:
             mesh.size(TENSOR) > 1 and bool(weight_cuts(resolved.graph)[1]),
             "tensor parallelism of a matrix of several projections: split it",
         ),
+        (
+            processors and mode in (FSDP, DEEPSPEED_MODE),
+            "ZeRO, offload or cut layers on processors: drop them, or export to torch",
+        ),
+        (processors and resolved.plan.workload.job.precision == "fp16", "fp16 on processors: use bf16"),
     )
     found = [f"accelerate cannot express {text}" for wrong, text in checks if wrong]
     if mode == DEEPSPEED_MODE:
@@ -112,32 +119,39 @@ def problems(resolved: Resolved) -> list[str]:
     return found
 
 
-FSDP, DEEPSPEED_MODE, MULTI, ONE = "FSDP", "DEEPSPEED", "MULTI_GPU", "NO"
+FSDP, DEEPSPEED_MODE, MULTI, PROCESSORS, ONE = "FSDP", "DEEPSPEED", "MULTI_GPU", "MULTI_CPU", "NO"
 
 
-def mode_of(strategy: JobStrategy) -> str:
+def on_processors(resolved: Resolved) -> bool:
+    """Tell whether the ranks of a plan run on processors: a device kind called `cpu`."""
+    first = resolved.plan.strategy.job.devices[0]
+    return same_device(resolved.cluster.kind_of(first).name, "cpu")
+
+
+def mode_of(resolved: Resolved) -> str:
     """Return the `distributed_type` of a plan with one stage."""
-    stage = strategy.stages[0]
+    stage = resolved.plan.strategy.job.stages[0]
     mesh = stage.meshes[0]
     if stage.offload or stage.zero == 1:
         return DEEPSPEED_MODE
     if stage.zero or mesh.size(TENSOR) * mesh.size(CONTEXT) > 1:
         return FSDP
-    return MULTI if mesh.replicas > 1 else ONE
+    replicas = PROCESSORS if on_processors(resolved) else MULTI
+    return replicas if mesh.replicas > 1 else ONE
 
 
 def settings(resolved: Resolved) -> Mapping[str, Setting]:
     """Return what the launch configuration and `training_arguments.json` say of a plan, by dotted key."""
     found = dict(_launch_settings(resolved))
     found |= {f"training_arguments.{key}": value for key, value in _arguments(resolved).items()}
-    if mode_of(resolved.plan.strategy.job) == DEEPSPEED_MODE:
+    if mode_of(resolved) == DEEPSPEED_MODE:
         found |= {f"{DEEPSPEED}.{key}": value for key, value in deepspeed_settings(resolved).items()}
     return found
 
 
 def _launch_settings(resolved: Resolved) -> dict[str, Setting]:
     job, strategy = resolved.plan.workload.job, resolved.plan.strategy.job
-    stage, mode = strategy.stages[0], mode_of(strategy)
+    stage, mode = strategy.stages[0], mode_of(resolved)
     devices = grid_of(strategy).devices
     nodes = {resolved.cluster.node_of(device) for device in devices}
     found: dict[str, Setting] = {
@@ -149,7 +163,7 @@ def _launch_settings(resolved: Resolved) -> dict[str, Setting]:
         "main_training_function": "main",
         "rdzv_backend": "static",
         "same_network": True,
-        "use_cpu": not resolved.cluster.kind_of(devices[0]).compute_units,
+        "use_cpu": on_processors(resolved),
     }
     if mode == DEEPSPEED_MODE:
         return found | {
@@ -188,7 +202,7 @@ def _of_fsdp(resolved: Resolved) -> dict[str, Setting]:
 def _arguments(resolved: Resolved) -> dict[str, Setting]:
     """Return the fields of `TrainingArguments`."""
     job, strategy = resolved.plan.workload.job, resolved.plan.strategy.job
-    stage, mode = strategy.stages[0], mode_of(strategy)
+    stage, mode = strategy.stages[0], mode_of(resolved)
     replicas = stage.meshes[0].replicas
     buckets = max((sync.bucket_bytes for sync in strategy.sync), default=0.0)
     found: dict[str, Setting] = {
@@ -201,7 +215,7 @@ def _arguments(resolved: Resolved) -> dict[str, Setting]:
         found[job.precision] = True
     if stage.recompute == "full" and mode != FSDP:
         found["gradient_checkpointing"] = True
-    if mode == MULTI:
+    if mode in (MULTI, PROCESSORS):
         found["ddp_bucket_cap_mb"] = max(1, round(buckets / MIB)) if buckets else ONE_BUCKET
     return found
 
@@ -230,10 +244,12 @@ def write(resolved: Resolved) -> dict[str, str]:
     written = {
         FILE: launch,
         ARGUMENTS: json_text(_arguments(resolved)) + "\n",
-        "run.sh": launch_script(nodes, config=FILE, arguments=ARGUMENTS),
+        "run.sh": launch_script(
+            nodes, config=FILE, arguments=ARGUMENTS, starts_ranks=mode_of(resolved) != PROCESSORS
+        ),
         **files,
     }
-    if mode_of(strategy) == DEEPSPEED_MODE:
+    if mode_of(resolved) == DEEPSPEED_MODE:
         written[DEEPSPEED] = json_text(nested(deepspeed_settings(resolved))) + "\n"
     if strategy.stages[0].meshes[0].size(TENSOR) > 1:
         written[TP_PLAN] = json_text(_tp_plan(resolved)) + "\n"

@@ -111,10 +111,39 @@ def test_the_script_starts_accelerate_on_every_node(tmp_path: Path) -> None:
     assert subprocess.run(command, env=given, capture_output=True, check=False).returncode != 0
 
 
+def on_processors(**options: Any) -> Resolved:
+    return resolved(model="gpt2-small", cluster="cpu-2", replicas=2, microbatches=8, **options)
+
+
+def test_on_processors_torchrun_starts_the_ranks(tmp_path: Path) -> None:
+    """`accelerate launch` starts one process there: each rank gets one of its own."""
+    plan = on_processors()
+    found = launch(plan)
+    assert (found["distributed_type"], found["use_cpu"], found["num_processes"]) == ("MULTI_CPU", True, 2)
+    back = load_back(plan, "accelerate", preview(plan, "accelerate"))
+    assert (back.outcome, back.given) == (SAME, False), back.differences
+    export(plan, "accelerate", tmp_path)
+    fake = tmp_path / "python"
+    fake.write_text('#!/bin/sh\necho "$*"\n')
+    fake.chmod(0o755)
+    given = {"PATH": os.environ["PATH"], "PYTHON": str(fake), "MASTER_PORT": "29777"}
+    command = ["bash", str(tmp_path / "run.sh"), "my_train.py"]
+    done = subprocess.run(command, env=given, capture_output=True, text=True, check=True)
+    ranks, _, single = done.stdout.partition(" -m accelerate.commands.launch ")
+    assert ranks.startswith("-m torch.distributed.run ")
+    assert "--nnodes 1 --node-rank 0 --master-addr 127.0.0.1 --master-port 29777 --nproc-per-node 2" in ranks
+    assert "--main_process_port 29777 my_train.py" in single
+    assert launch(uniform("replicas"))["use_cpu"] is False
+    assert "torch.distributed.run" not in preview(uniform("replicas"), "accelerate")["run.sh"]
+
+
 @pytest.mark.parametrize(
     ("plan", "words"),
     [
         (uniform("full recompute"), "2 stages"),
+        (on_processors(zero=2), "ZeRO, offload or cut layers on processors"),
+        (on_processors(zero=1, optimizer="adamw"), "ZeRO, offload or cut layers on processors"),
+        (on_processors(precision="fp16"), "fp16 on processors: use bf16"),
         (resolved(replicas=2, tensor=2, microbatches=8), "cut layers without ZeRO 2 or 3"),
         (plan_of(Degrees(replicas=8, zero=1), 4), "ZeRO in groups without FSDP2"),
         (plan_of(Degrees(replicas=12, zero=2), cluster="dgx-a100-4"), "different numbers"),
