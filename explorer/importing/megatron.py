@@ -30,7 +30,8 @@ USUAL_BUCKET = 40_000_000
 
 def sniff(source: SourceText) -> bool:
     """Tell whether a text has arguments of Megatron-LM."""
-    return sum(mark in source.text for mark in MARKS) > 1 and "Trainer.Config" not in source.text
+    others = ("Trainer.Config", "megatron.bridge")
+    return sum(mark in source.text for mark in MARKS) > 1 and not any(m in source.text for m in others)
 
 
 @IMPORTERS.add(
@@ -59,7 +60,11 @@ def baseline_of(source: SourceText) -> Baseline:
     Raises:
         InputError: the text has no arguments of Megatron-LM.
     """
-    found = read_arguments(source.text, is_yaml=source.name.endswith(YAML_ENDINGS))
+    return baseline_from(read_arguments(source.text, is_yaml=source.name.endswith(YAML_ENDINGS)), source)
+
+
+def baseline_from(found: Arguments, source: SourceText) -> Baseline:
+    """Return what arguments, wherever they were said, mean for the split of a job."""
     asked = _Asked(found)
     world = _world(found.ranks)
     pipeline = asked.number("--pipeline-model-parallel-size", 1)

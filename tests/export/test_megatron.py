@@ -59,10 +59,16 @@ def blocks_of_stages(draw: st.DrawFn, stages: int, blocks: int) -> list[int]:
     return [b - a for a, b in pairwise(bounds)]
 
 
+MODELS = ("gpt2-small", "llama3-8b", "mixtral-8x7b")
+PRECISIONS = ("bf16", "fp16", "fp32", "fp8")
+
+
 @st.composite
-def plans(draw: st.DrawFn) -> Resolved:
+def plans(
+    draw: st.DrawFn, models: tuple[str, ...] = MODELS, precisions: tuple[str, ...] = PRECISIONS
+) -> Resolved:
     """Plans of random degrees and cuts that Megatron-LM has."""
-    model = draw(st.sampled_from(["gpt2-small", "llama3-8b", "mixtral-8x7b"]))
+    model = draw(st.sampled_from(models))
     graph, cluster, workload = inputs(model)
     powers = st.sampled_from([1, 2, 4])
     tensor, pipeline, context = draw(powers), draw(powers), draw(st.sampled_from([1, 2]))
@@ -78,7 +84,7 @@ def plans(draw: st.DrawFn) -> Resolved:
     )  # fmt: skip
     blocks = draw(blocks_of_stages(pipeline * chunks, len({layer.block for layer in graph.layers} - {""})))
     job = {
-        "precision": draw(st.sampled_from(["bf16", "fp16", "fp32", "fp8"])),
+        "precision": draw(st.sampled_from(precisions)),
         "optimizer": draw(st.sampled_from(["adam", "adamw", "sgd", "momentum"])),
         "gradient_precision": draw(st.sampled_from(["", "fp32"])),
     }

@@ -83,6 +83,7 @@ READERS = (
     Reader("import from torchtitan's TOML", _titan, ".toml"),
     Reader("import from deepspeed", _named("deepspeed"), ".json"),
     Reader("import from accelerate", _named("accelerate"), ".yaml"),
+    Reader("import from Megatron Bridge", _named("megatron_bridge"), ".py"),
     Reader("import from torchrun", _torchrun, ".yaml"),
     Reader("import from a Megatron-LM script", _megatron, ".sh"),
     Reader("import from Megatron-LM's YAML", _megatron, ".yaml"),
@@ -268,6 +269,7 @@ def traps(reference: str) -> dict[str, str]:
     return {
         "plan": plan.format(entry),
         "megatron": f"{megatron}train.py --micro-batch-size 1 --num-layers 2 --lr $(touch pwned)\n",
+        "megatron bridge": f"{megatron}import megatron.bridge\nconfig.train.micro_batch_size = 1\n",
         "megatron in YAML": f"{megatron}MODEL_ARGS: {{--micro-batch-size: 1, --num-layers: 2}}\n",
         "plan with settings": plan.format(with_settings),
         "session": json.dumps(session),
