@@ -54,13 +54,16 @@ def test_where_nothing_fits_the_size_does_not_matter_to_memory_the_fastest_is_ta
     graph, cluster = explorer.load_model("dlrm"), explorer.load_cluster("dgx-a100-4")
     workload = default_workload(graph)
     best = with_best_microbatch(graph, cluster, workload, Degrees(replicas=32))
-    reports = [
-        explorer.simulate(graph, cluster, workload, found.build(graph, cluster, workload.job))
-        for found in (best, Degrees(replicas=32))
-    ]
-    assert not any(report.feasible for report in reports)
+    sizes = [Degrees(replicas=32, microbatch_size=2**k) for k in range(12)]
+    reports = {
+        found.microbatch_size: explorer.simulate(
+            graph, cluster, workload, found.build(graph, cluster, workload.job)
+        )
+        for found in sizes
+    }
+    assert not any(report.feasible for report in reports.values())
     assert best.microbatch_size == workload.job.global_batch // 32
-    assert reports[0].step_time_s < reports[1].step_time_s / 1000
+    assert reports[best.microbatch_size].step_time_s == min(item.step_time_s for item in reports.values())
 
 
 def test_at_most_eight_simulations(monkeypatch: pytest.MonkeyPatch) -> None:
