@@ -8,7 +8,9 @@ from itertools import pairwise
 from explorer.cluster_profiles import load_cluster
 from explorer.graph import LayerGraph
 from explorer.library.system import SYSTEMS, Claim, Example, System, Uses
+from explorer.models import load_model
 from explorer.models.builder import GraphBuilder
+from explorer.planners.gholami import DOMAIN, MODEL, Links, Way, best_way, seconds, weighted
 from explorer.sharding import shard
 from explorer.simulation.simulate import simulate
 from explorer.strategy import REPLICA, Mesh, Sharding, Stage, single
@@ -55,6 +57,33 @@ def _sent(rows: int, columns: int) -> float:
     return sum(report.traffic_bytes.values()) / (rows * columns)
 
 
+def _by_its_formulas(rows: int, columns: int) -> float:
+    """Return the bytes of the same step as the planner counts them."""
+    links, graph, count = Links(0.0, 4.0), _layers(), rows * columns
+    found = [weighted(graph, layer) for layer in graph.layers]
+    way = Way(MODEL, rows)
+    items = [item for item in found if item is not None]
+    # the last layer's outputs stay divided in the simulated step, and the first reads an input
+    last = links.ring(rows, BATCH / columns * items[-1].written)
+    first = 2 * links.ring(rows, BATCH / columns * items[0].read)
+    return sum(seconds(item, way, count, BATCH, 1, links) for item in items) - last - first
+
+
+def _ways(batch: int, devices: int) -> list[str]:
+    """Return how the layers of VGG-16 are divided where bytes alone count."""
+    graph, links = load_model("vgg16"), Links(0.0, 1.0)
+    rows = [2**k for k in range(devices.bit_length())]
+    found = [weighted(graph, layer) for layer in graph.layers]
+    return [best_way(item, devices, batch, batch, links, rows).kind for item in found if item is not None]
+
+
+def _out_of_place() -> float:
+    """Return how many layers come in another order than early ones cut by height, then weights split."""
+    ways = _ways(16, 64)
+    early = ways.count(DOMAIN)
+    return sum(way != (DOMAIN if k < early else MODEL) for k, way in enumerate(ways)) + (early == 0)
+
+
 KERNEL, HEIGHT, WIDTH, CHANNELS, FILTERS, PARTS = 5, 32, 24, 8, 16, 4
 """Kernel, input and filters of a convolution whose height is divided into parts."""
 
@@ -76,8 +105,7 @@ def _halo(*, backward: bool) -> float:
         paper="Gholami et al., Integrated Model, Batch, and Domain Parallelism in Training Neural"
         " Networks, SPAA 2018",
         year=2017,
-        uses=Uses(options=("layouts by layer", "halos")),
-        missing="its choice of a grid for every layer",
+        uses=Uses(searchers=("gholami",), options=("layouts by layer", "halos")),
         claims=(
             *(
                 Claim(
@@ -87,6 +115,30 @@ def _halo(*, backward: bool) -> float:
                     measure=lambda rows=rows, columns=columns: _sent(rows, columns),  # type: ignore[misc]
                 )
                 for rows, columns in GRIDS
+            ),
+            *(
+                Claim(
+                    text=f"its planner counts as many: Pr = {rows}, Pc = {columns}",
+                    published=_published(rows, columns),
+                    unit="bytes",
+                    measure=lambda rows=rows, columns=columns: _by_its_formulas(rows, columns),  # type: ignore[misc]
+                )
+                for rows, columns in GRIDS
+            ),
+            Claim(
+                text="batch of 256 on 8 devices: VGG-16 splits weights of its fully connected layers alone",
+                published=3,
+                unit="layers",
+                measure=lambda: _ways(256, 8).count(MODEL),
+                why="the paper says so of AlexNet; where bytes alone count",
+            ),
+            Claim(
+                text="more devices than samples, 64 for 16: early layers are cut by height, later ones by"
+                " weights; layers out of this order",
+                published=0,
+                unit="layers",
+                measure=_out_of_place,
+                why="the paper says no number of layers; where bytes alone count",
             ),
             *(
                 Claim(

@@ -5,5 +5,6 @@ are a `lattice`, over which `max_load` is a dynamic program whose loops are in `
 a `fleet`; `plans` makes strategies of stages.
 
 Where layers choose their shardings, a `layer_meshes` has the costs of a mesh as a `choice_graph`, vertices
-are settled in a `vertex_order`, and `fronts` are tables of frontiers of seconds and bytes.
+are settled in a `vertex_order`, and `fronts` are tables of frontiers of seconds and bytes. An
+`integer_program` is solved in another process.
 """

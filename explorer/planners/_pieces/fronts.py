@@ -30,7 +30,7 @@ class Fronts(NamedTuple):
     @property
     def points(self) -> int:
         """Most points of a cell."""
-        return self.seconds.shape[-1]
+        return int(self.seconds.shape[-1])
 
     def spread(self, axes: tuple[int, ...]) -> Fronts:
         """Return the same with an axis for each of some vertices, of length 1 where they do not matter."""
