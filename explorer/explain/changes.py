@@ -7,11 +7,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from explorer.explain.questions import MOST_ACTIONS, Asked, NamedChange, Tried, actions, block_name
+from explorer.explain.names import block_name, counted
+from explorer.explain.questions import MOST_ACTIONS, Asked, NamedChange, Tried, actions
 from explorer.schedules import SCHEDULES
 from explorer.strategies.bare_shape import bare_shape
 from explorer.strategies.moves import DeviceGroup, groups_of, move_boundary, place_layers
-from explorer.strategy import JobStrategy, Stage, Strategy
+from explorer.strategy import ROUND_ROBIN, JobStrategy, Stage, Strategy
 
 RECOMPUTE = ("none", "selective", "full")
 """Recomputation levels, from the most memory to the least."""
@@ -23,7 +24,9 @@ def everywhere(asked: Asked, **changes: Any) -> Strategy:
 
 
 def savings(asked: Asked) -> Iterator[NamedChange]:
-    """Yield changes that save memory without moving layers: recomputation, ZeRO, half microbatches."""
+    """Yield changes that save memory without moving layers: recomputation, ZeRO, microbatches of half the
+    size.
+    """
     job = asked.job
     now = RECOMPUTE.index(min((stage.recompute for stage in job.stages), key=RECOMPUTE.index))
     replicated = max(stage.meshes[0].replicas for stage in job.stages) > 1
@@ -53,19 +56,29 @@ def _recomputed(make: Callable[[], Strategy], choice: str) -> Strategy:
 def halves(asked: Asked) -> Iterator[NamedChange]:
     """Yield half the microbatch."""
     if all(stage.microbatch_samples // 2 >= stage.meshes[0].replicas for stage in asked.job.stages):
-        yield "halve the microbatches", partial(_sized, asked, 0.5)
+        yield _size_words(asked, 0.5), partial(_sized, asked, 0.5)
 
 
 def doubles(asked: Asked) -> Iterator[NamedChange]:
     """Yield two and four times the microbatch."""
-    for factor, word in ((2, "double"), (4, "quadruple")):
-        yield f"{word} the microbatches", partial(_sized, asked, factor)
+    for factor in (2, 4):
+        yield _size_words(asked, factor), partial(_sized, asked, factor)
 
 
 def quarters(asked: Asked) -> Iterator[NamedChange]:
     """Yield a quarter of the microbatch."""
     if all(stage.microbatch_samples // 4 >= stage.meshes[0].replicas for stage in asked.job.stages):
-        yield "quarter the microbatches", partial(_sized, asked, 0.25)
+        yield _size_words(asked, 0.25), partial(_sized, asked, 0.25)
+
+
+def _size_words(asked: Asked, factor: float) -> str:
+    """Name a change of size with the number that follows from it: half the size means twice as many."""
+    first, samples = asked.job.stages[0], {stage.microbatch_samples for stage in asked.job.stages}
+    if len(samples) > 1:
+        return f"make every microbatch {factor:g} times as large"
+    size = first.microbatch_samples // (1 if first.replicas == ROUND_ROBIN else first.meshes[0].replicas)
+    many = counted(round(asked.batch / (first.microbatch_samples * factor)), "microbatch")
+    return f"use microbatch size {size * factor:g} instead of {size} ({many})"
 
 
 def _sized(asked: Asked, factor: float) -> Strategy:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from explorer.base.units import format_seconds
 from explorer.explain.changes import doubles, everywhere, zero_levels
+from explorer.explain.names import link_words
 from explorer.explain.neighbours import larger, neighbours
 from explorer.explain.questions import (
     WORTH,
@@ -58,7 +59,7 @@ def communication(asked: Asked) -> Steps[Sentence]:
 
 
 def _over(asked: Asked, kind: str) -> str:
-    """Name the link that a kind of communication mostly uses: " over nvswitch"; empty if it uses none."""
+    """Name the link that a kind of communication mostly uses: " over NVSwitch"; empty if it uses none."""
     stages = asked.job.stages
     rows = stages[0].meshes[0].rows
     if kind == "inside" and len(rows[0]) > 1:
@@ -69,7 +70,7 @@ def _over(asked: Asked, kind: str) -> str:
         ends = rows[0][0], stages[1].meshes[0].devices[0]
     else:
         return ""
-    return f" over {asked.cluster.path(*ends).kind}" if ends[0] != ends[1] else ""
+    return f" over {link_words(asked.cluster.path(*ends).kind)}" if ends[0] != ends[1] else ""
 
 
 def shape(asked: Asked) -> Steps[Sentence | None]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from explorer.base.units import format_seconds
 from explorer.explain.changes import as_exact, doubles, halves, mends, moves, quarters, schedules
+from explorer.explain.names import counted
 from explorer.explain.neighbours import interleavings
 from explorer.explain.questions import WORTH, Asked, Sentence, Steps, Tried, conclude, fastest, tries
 from explorer.schedules import SCHEDULES
@@ -13,6 +14,8 @@ from explorer.schedules.placements import ANY, LINE
 from explorer.strategies.degrees_reading import regular_degrees
 from explorer.strategies.moves import groups_of
 
+LEAST_SAID = 0.005
+"""Share above the mean that is said as a number: less would read as 0 %."""
 MOST_MOVES = 6
 """Most moves made one after the other, as long as each helps."""
 
@@ -28,10 +31,19 @@ def balance(asked: Asked) -> Steps[Sentence | None]:
     over = report.busy_s[lane] / mean - 1 if mean else 0.0
     lead = (
         f"**Device {device} binds** (stage {stage}): {format_seconds(report.busy_s[lane])} of work a step,"
-        f" {over:.0%} above the mean."
+        f" {above_mean(over)}."
     )
     tried = yield from _moved(asked)
     return conclude(asked, "balance", lead, tried, kind="move of a block")
+
+
+def above_mean(over: float) -> str:
+    """Say how far above the mean of all lanes the busiest one is.
+
+    >>> above_mean(0.17), above_mean(0.003)
+    ('17% above the mean', 'hardly more than the others')
+    """
+    return f"{over:.0%} above the mean" if over >= LEAST_SAID else "hardly more than the others"
 
 
 def binding_stage(asked: Asked) -> int:
@@ -65,7 +77,7 @@ def bubble(asked: Asked) -> Steps[Sentence | None]:
     counts = {round(asked.batch / stage.microbatch_samples) for stage in asked.job.stages}
     lead = (
         f"Devices compute nothing during {asked.report.bubble_fraction:.0%} of the step"
-        f" ({asked.job.schedule}, {min(counts)} microbatches)."
+        f" ({asked.job.schedule}, {counted(min(counts), 'microbatch')})."
     )
     degrees = regular_degrees(asked.job)
     tried = yield from tries(asked, halves(asked))
@@ -84,7 +96,8 @@ def _mention(asked: Asked, said: Sentence, stale: Tried | None) -> Sentence:
     limit = min(asked.step_s, said.step_time_s or asked.step_s) * (1 - WORTH)
     if stale is None or stale.step_s >= limit:
         return said
-    more = f" On old weights {stale.strategy.job.schedule} would take {format_seconds(stale.step_s)}."
+    name = stale.strategy.job.schedule
+    more = f" Schedule {name} would take {format_seconds(stale.step_s)}, but trains on older weights."
     return replace(said, text=said.text + more)
 
 

@@ -174,7 +174,7 @@ def conclude(asked: Asked, topic: str, lead: str, tried: list[Tried], *, kind: s
         return proposal(asked, topic, f"{lead} {gain}", best)
     if best is not None:
         more = asked.share(best.step_s - asked.step_s)
-        how = "no faster" if abs(more) <= WORTH else f"{more:+.1%}".replace("-", "−")
+        how = "the same time" if abs(more) <= WORTH else f"{more:+.1%}".replace("-", "−")
         said = f"No {kind} helps; best tried: {best.label}, {format_seconds(best.step_s)} a step ({how})."
         return Sentence(topic=topic, text=f"{lead} {said}", step_time_s=best.step_s)
     if tried:
@@ -188,10 +188,3 @@ def conclude(asked: Asked, topic: str, lead: str, tried: list[Tried], *, kind: s
 def capital(label: str) -> str:
     """Capitalise a label for the start of a sentence or a button."""
     return label[:1].upper() + label[1:]
-
-
-def block_name(graph: LayerGraph, layer: str) -> str:
-    """Return a layer's block in words: "block 7", "head"."""
-    name = graph.layer[layer].block or layer
-    last = name.rpartition(".")[2]
-    return f"block {last}" if last.isdigit() else name

@@ -16,6 +16,7 @@ import numpy as np
 from explorer.cluster import DeviceKind
 from explorer.costs.compute import layer_times
 from explorer.costs.memory import stage_memory
+from explorer.explain.names import block_words, numbered_layer, one_list
 from explorer.graph import Layer, LayerGraph
 from explorer.passes.timing import FloatArray
 from explorer.pricing.section_time import made_again
@@ -183,7 +184,7 @@ def blocks_view(scene: Scene) -> list[dict[str, Any]]:
 
 def _blocks_view(graph: LayerGraph, costs: LayerFigures) -> list[dict[str, Any]]:
     ranges = block_ranges(graph)
-    labels = _labels([key for key, _, _ in ranges])
+    labels = _labels(graph, ranges)
     table = {
         "forward_s": costs.forward_s.tolist(),
         "backward_s": costs.backward_s.tolist(),
@@ -195,7 +196,7 @@ def _blocks_view(graph: LayerGraph, costs: LayerFigures) -> list[dict[str, Any]]
         {
             "id": key,
             "label": label,
-            "name": _spoken(label) if graph.layers[first].block else label,
+            "name": block_words(graph, key) if graph.layers[first].block else label,
             "kind": "block" if graph.layers[first].block else graph.layers[first].kind,
             "layers": [
                 _layer(key, graph.layers[i], {name: column[i] for name, column in table.items()})
@@ -206,15 +207,20 @@ def _blocks_view(graph: LayerGraph, costs: LayerFigures) -> list[dict[str, Any]]
     ]
 
 
-def _labels(ids: list[str]) -> list[str]:
-    """Return the last part of each id if that is unique, else the whole id."""
-    tails = [key.rpartition(".")[2] for key in ids]
-    count = Counter(tails)
-    return [tail if count[tail] == 1 else key for tail, key in zip(tails, ids, strict=True)]
+def _labels(graph: LayerGraph, ranges: list[tuple[str, int, int]]) -> list[str]:
+    """Return a short label of each block: the last part of its id if that says which, else the whole id.
 
-
-def _spoken(label: str) -> str:
-    return f"block {label}"
+    Layers that are only numbered are named by their kind, as in the layer graph.
+    """
+    tails = [key.rpartition(".")[2] for key, _, _ in ranges]
+    alone = one_list(graph)
+    short = []
+    for tail, (key, first, _) in zip(tails, ranges, strict=True):
+        layer = graph.layers[first]
+        named = None if layer.block else numbered_layer(tail, layer.kind)
+        short.append(named or (key if layer.block and tail.isdigit() and not alone else tail))
+    count = Counter(short)
+    return [label if count[label] == 1 else key for label, (key, _, _) in zip(short, ranges, strict=True)]
 
 
 def _layer(block: str, layer: Layer, costs: dict[str, Any]) -> dict[str, Any]:

@@ -9,17 +9,11 @@ from typing import Any
 import numpy as np
 
 from explorer.base.units import format_bytes, format_seconds
+from explorer.explain.names import LINK_NAMES, link_kind
 from explorer.pricing import lane_route
 from explorer.tasks.placement import IntArray
 from explorer.tasks.program import REDUCE, TRANSFER, Program, Slot
 from explorer.views.scene import Scene
-
-LINK_NAMES = {
-    "nvlink": "NVLink", "nvswitch": "NVSwitch", "fabric": "chip fabric", "pcie": "PCIe",
-    "infiniband": "InfiniBand", "ethernet": "Ethernet", "internet": "internet",
-    "shared": "shared memory", "host": "host",
-}  # fmt: skip
-"""Kinds of link that the page draws, by name."""
 
 
 def step_counts(program: Program) -> IntArray:
@@ -28,11 +22,6 @@ def step_counts(program: Program) -> IntArray:
         "views.step_counts",
         lambda: np.bincount(program.slot[program.step == 0], minlength=len(program.slots)),
     )
-
-
-def link_kind(kind: str) -> str:
-    """Return a cluster's link kind as the page knows it."""
-    return {"shared_memory": "shared", "local": "shared"}.get(kind, kind if kind in LINK_NAMES else "shared")
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+from explorer.explain.names import NUMBERED, numbered_layer
 from explorer.graph import LayerGraph
 
 MOST_SIBLINGS = 40
@@ -47,32 +48,34 @@ class GraphPart:
 # ---- words ---------------------------------------------------------------------------------------
 
 
-def label_of_module(path: Sequence[str], block: str) -> str:
-    """Return the last segment of a path; a number comes with what it counts."""
+def label_of_module(path: Sequence[str], block: str, *, alone: bool) -> str:
+    """Return the last segment of a path; a number comes with what it counts.
+
+    Args:
+        path: segments of the module's path.
+        block: the block of its first layer.
+        alone: whether all blocks of the model are numbered in one list, so that `block 3` says which.
+    """
     last = path[-1]
     if not last.isdigit():
         return last
-    if block == ".".join(path) or len(path) < 2:
+    if len(path) < 2 or (alone and block == ".".join(path)):
         return f"block {last}"
     return f"{path[-2]} {last}"
 
 
-_SHORT = {"other": "layer", "elementwise": "elem.", "embedding": "embed"}
 _COUNTED = re.compile(r"^(.*?)(\d+)$")
-_NUMBERED = re.compile(r"^(?:node)?_?(\d+)$")
 
 
 def label_of_leaf(path: Sequence[str], kind: str) -> str:
     """Return the last segments of a layer's path, or its kind if it is only numbered (`node7`)."""
-    number = _NUMBERED.match(path[-1])
-    word = _SHORT.get(kind, kind)
-    return f"{word} {number[1]}" if number else ".".join(path[-2:])
+    return numbered_layer(path[-1], kind) or ".".join(path[-2:])
 
 
 def _range_label(first: GraphPart, last: GraphPart) -> str:
     """Label a range: `block 3–9`, `nodes 6–17` of a numbered list, else both labels."""
     start, end = _end(first, 0), _end(last, -1)
-    one, other = (_NUMBERED.match(part.id.rpartition(".")[2]) for part in (start, end))
+    one, other = (NUMBERED.match(part.id.rpartition(".")[2]) for part in (start, end))
     if one and other:
         return f"nodes {one[1]}–{other[1]}"
     word, same = _COUNTED.match(start.label), _COUNTED.match(end.label)

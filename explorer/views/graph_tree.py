@@ -11,6 +11,7 @@ import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from explorer.explain.names import one_list
 from explorer.graph import Layer, LayerGraph
 from explorer.views.blocks import block_ranges
 from explorer.views.graph_folds import (
@@ -151,7 +152,9 @@ class _Builder:
             return children[0]
         return GraphPart(
             id=key,
-            label=label_of_module(first[: depth + 1], self.graph.layers[members[0]].block)
+            label=label_of_module(
+                first[: depth + 1], self.graph.layers[members[0]].block, alone=one_list(self.graph)
+            )
             + (f" ({key.rpartition('#')[2]})" if key != own else ""),
             name=".".join(first[:deeper]),
             kind="module",

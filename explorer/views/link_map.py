@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from explorer.cluster import Cluster
+from explorer.explain.names import link_words
 from explorer.pricing.link_occupancy import LinkUse, link_use
 from explorer.simulation.report import Report
 from explorer.tasks.rounds import latest_update
@@ -123,7 +124,8 @@ def _end_of(cluster: Cluster, name: str) -> _End:
             device = None
         else:
             label, node, device = f"gpu {number}", cluster.node_of(number), number
-        shown = f"{label} → {level.name}" if way == "out" else f"{level.name} → {label}"
+        switch = link_words(level.name)
+        shown = f"{label} → {switch}" if way == "out" else f"{switch} → {label}"
         return _End(depth, number, int(way == "in"), shown, device, node, level.kind)
     return _End(_BUS, 0, 0, name, None, None, "shared")
 

@@ -9,6 +9,7 @@ from explorer.base.units import format_bytes, format_seconds
 from explorer.cluster.memory_room import MAY_FIT
 from explorer.explain import Sentence
 from explorer.explain.memory import tightest
+from explorer.explain.pipeline import above_mean
 from explorer.views.scene import Scene
 from explorer.views.why import button
 
@@ -32,7 +33,7 @@ def quick_verdict(scene: Scene) -> dict[str, Any]:
         text += (
             f" **{words} {'bind' if words.startswith('Stages') else 'binds'}:**"
             f" {format_seconds(report.busy_s[busiest])} of work a step,"
-            f" {over:.0%} above the mean."
+            f" {above_mean(over)}."
         )
     return {"level": "ok" if tight is None else "warn", "text": text, "actions": []}
 

@@ -124,14 +124,14 @@ def test_the_second_picture_of_traffic_is_the_links(scene: Scene) -> None:
 
 def test_links_say_where_they_are() -> None:
     inside = {row["name"] for row in links_view(scene_of(stages=4))[0]["rows"]}
-    assert {"gpu 0 → nvswitch", "nvswitch → gpu 1"} <= inside
+    assert {"gpu 0 → NVSwitch", "NVSwitch → gpu 1"} <= inside
     across, _ = links_view(scene_of("gpt2-small", "ethernet-10g-4x4", 32, stages=8, replicas=1))
     names = [row["name"] for row in across["rows"]]
-    assert "node 0 → ethernet" in names
+    assert "node 0 → Ethernet" in names
     assert {row["kind"] for row in across["rows"]} == {"pcie", "ethernet"}
     lanes = {row["name"]: row["lane"] for row in across["rows"]}
-    assert lanes["gpu 0 → pcie"] == "0"
-    assert lanes["node 0 → ethernet"] is None
+    assert lanes["gpu 0 → PCIe"] == "0"
+    assert lanes["node 0 → Ethernet"] is None
 
 
 def test_thousands_of_devices_are_told_by_node(folded: Scene) -> None:
