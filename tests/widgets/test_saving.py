@@ -452,6 +452,29 @@ def test_other_questions_have_other_files(monkeypatch: pytest.MonkeyPatch, tmp_p
         places.place(session="s.pickle", asked=asked)
 
 
+def test_notebooks_of_one_folder_have_a_file_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "wanted", lambda: True)
+    monkeypatch.delenv(places.VARIABLE, raising=False)
+    asked = {"model": "gpt2-small", "cluster": "dgx-a100"}
+    found = []
+    for told in ("", "/home/me/one.ipynb", "/home/me/two.ipynb", "/home/me/two.ipynb-jvsc-5f-1"):
+        monkeypatch.setenv(places.NOTEBOOK, told)
+        found.append(places.place(session=True, asked=asked))
+    assert len(set(found)) == 3
+    assert found[2] == found[3], "VS Code gives every kernel a number"
+    assert found[1].name.startswith("one-gpt2-small-dgx-a100-")
+
+
+def test_names_that_are_taken_are_said_once(make: Made) -> None:
+    held = [FileLock.take(Path(name)) for name in ("s.json", "s-2.json", "s-3.json")]
+    try:
+        said = make().controls.notice["text"]
+    finally:
+        for lock in held:
+            lock.release()
+    assert said == "Session: s.json is in use by 3 other workbenches, so this one is saved as s-4.json."
+
+
 def test_no_sessions_where_many_share_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
     class Shell:
         kernel = object()

@@ -18,6 +18,8 @@ from explorer.base.plain_data import SUFFIXES
 
 FOLDER = ".explorer"
 """Folder, in the kernel's working folder, of sessions without a given name."""
+NOTEBOOK = "JPY_SESSION_NAME"
+"""Environment variable in which a Jupyter server tells a kernel its notebook."""
 VARIABLE = "EXPLORER_SESSIONS"
 """Environment variable with another folder for them, or `off`."""
 MOST_EARLIER = 20
@@ -41,10 +43,21 @@ def place(*, session: str | Path | bool | None, asked: Mapping[str, Any]) -> Pat
     folder = os.environ.get(VARIABLE, FOLDER)
     if session is not True or folder == "off" or not wanted():
         return None
-    key = json.dumps({name: str(value) for name, value in sorted(asked.items()) if value})
-    words = [str(asked.get(name) or "") for name in ("plan", "model", "cluster")]
+    book = notebook()
+    told = {**asked, "notebook": book}  # two notebooks of a folder have a session each
+    key = json.dumps({name: str(value) for name, value in sorted(told.items()) if value})
+    words = [
+        book.removesuffix(".ipynb"),
+        *(str(asked.get(name) or "") for name in ("plan", "model", "cluster")),
+    ]
     stem = "-".join(re.sub(r"[^A-Za-z0-9]+", "-", Path(word).name).strip("-") for word in words if word)
     return Path(folder) / f"{stem[:60] or 'session'}-{hashlib.sha256(key.encode()).hexdigest()[:6]}.json"
+
+
+def notebook() -> str:
+    """Return the name of the notebook whose kernel this is; empty where the front end does not tell it."""
+    name, suffix, _ = Path(os.environ.get(NOTEBOOK, "")).name.partition(".ipynb")  # VS Code adds a number
+    return name + suffix if suffix else ""
 
 
 def wanted() -> bool:

@@ -127,15 +127,20 @@ class Saving:
 
     def _claim(self, first: Path, *, aside: bool) -> None:
         """Take the first name that is free, and read what is there."""
+        taken = 0
         for path in names(first):
             owner = _OWNERS.get(path.absolute())
             if owner is not None:
                 owner.give_way()
             lock = FileLock.take(path)
             if lock is None:
-                self.remarks.append(f"{path} is in use by another workbench, so this one has another name")
+                taken += 1
                 continue
             self._lock, self.path = lock, path
+            if taken:
+                who = "another workbench" if taken == 1 else f"{taken} other workbenches"
+                self.remarks.append(f"{first.name} is in use by {who}, so this one is saved as {path.name}")
+                taken = 0
             if not path.exists():
                 break
             try:
