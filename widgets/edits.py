@@ -227,6 +227,32 @@ def _every_stage(point: Point, key: str, value: Any) -> Point:
     return make_point(point.inputs, strategy, groups, note=f"{WORDS.get(key, key)} {found}")
 
 
+def _sequence_parallel(point: Point, key: str, value: Any) -> Point:
+    """Split norms and additions along the sequence too, or no longer; the placement stays."""
+    if value not in ("yes", "no"):
+        raise InputError(f"{value!r} sequence parallelism", key=key, found=value, allowed="yes or no")
+    now = degrees_of(point)
+    wanted = now.changed(sequence_parallel=value == "yes")
+    if now.tensor < 2:
+        raise InputError(
+            "sequence parallelism needs devices that share each layer", key=key, found=value,
+            allowed="tensor 2 or more",
+        )  # fmt: skip
+
+    def changed(stage: Stage) -> Stage:
+        return replace(stage, layout=wanted.layout) if stage.layout == now.layout else stage
+
+    job = point.strategy.job
+    strategy = point.strategy.with_job(job.with_stages(changed(stage) for stage in job.stages))
+    if strategy == point.strategy and wanted != now:
+        raise InputError(
+            "every stage is laid out by hand", key=key, found=value, allowed="a layout in the plan's file"
+        )
+    groups = [replace(group, template=changed(group.template)) for group in point.groups]
+    note = f"{'with' if wanted.sequence_parallel else 'without'} sequence parallelism"
+    return make_point(point.inputs, strategy, groups, note=note)
+
+
 def _schedule(point: Point, _key: str, value: Any) -> Point:
     return with_schedule(point, str(value))
 
@@ -273,6 +299,7 @@ _FIELDS: dict[str, Callable[[Point, str, Any], Point]] = {
     "microbatch_size": _every_stage,
     "recompute": _every_stage,
     "zero": _every_stage,
+    "sequence_parallel": _sequence_parallel,
     "framework": _framework,
     MARGIN: _memory_margin,
     "schedule": _schedule,

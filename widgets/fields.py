@@ -141,6 +141,12 @@ def _degrees(point: Point, degrees: Degrees) -> Iterator[dict[str, Any]]:
     name = " × ".join(there).capitalize()
     for key in there:
         yield _number(key, key.capitalize(), getattr(degrees, key), _DEGREES[key], name)
+    if degrees.tensor > 1:
+        yield {
+            "key": "sequence_parallel", "label": "Sequence parallel", "kind": "select",
+            "value": "yes" if degrees.sequence_parallel else "no", "options": _options(("no", "yes")),
+            "title": "Devices that share each layer also share norms and additions, along the sequence",
+        }  # fmt: skip
 
 
 def _schedule(found: tuple[Choice, ...], point: Point, degrees: Degrees) -> Iterator[dict[str, Any]]:

@@ -86,7 +86,7 @@ def load_inputs(
     else:
         place = cluster or DEFAULT_CLUSTER
         devices = load_cluster(place)
-    workload = default_workload(graph)
+    workload = _first_workload(graph, devices)
     given: dict[str, object] = {}
     for key, value in (changes or {}).items():
         if key not in Job.__dataclass_fields__:
@@ -106,6 +106,23 @@ def load_inputs(
         cluster=shared(devices),
         workload=workload.with_job(**given),
     )
+
+
+FILLS = 4
+"""Microbatches for each device in the batch that a measured profile begins with, which states none itself."""
+
+
+def _first_workload(graph: LayerGraph, devices: Cluster) -> Workload:
+    """Return the workload of a model before anything is chosen.
+
+    A measured profile states the one minibatch that was profiled: with no more than that in a step, all
+    devices but one would always be idle.
+    """
+    stated = default_workload(graph)
+    measured = any(layer.measured for layer in graph.layers)
+    if not measured or not stated.job.training:
+        return stated
+    return stated.with_job(global_batch=FILLS * len(devices.present) * stated.job.global_batch)
 
 
 def inputs_of(resolved: Resolved) -> Inputs:

@@ -195,6 +195,38 @@ def test_shape_pickers_cut_anew(bench: Explorer, key: str, value: int, lanes: in
     assert len(bench.board.view["lanes"]) == lanes
 
 
+def test_sequence_parallelism_keeps_the_placement(bench: Explorer) -> None:
+    assert "sequence_parallel" not in fields(bench), "nothing is shared by tensor yet"
+    bench.controls.send_intent("set", key="tensor", value=2)
+    bench.board.send_intent("move", layers=block(bench, 4), to_lane="3")
+    placed = bench.history.now.scene.lane_of_layer
+    assert fields(bench)["sequence_parallel"]["value"] == "no"
+    before = bench.report.memory_parts_bytes
+    bench.controls.send_intent("set", key="sequence_parallel", value="yes")
+    assert not bench.error
+    assert fields(bench)["sequence_parallel"]["value"] == "yes"
+    assert bench.history.now.scene.lane_of_layer == placed
+    assert max(parts[4] for parts in bench.report.memory_parts_bytes) < max(parts[4] for parts in before)
+    bench.controls.send_intent("set", key="sequence_parallel", value="maybe")
+    assert "yes or no" in fields(bench)["sequence_parallel"]["error"]
+
+
+def test_a_measured_profile_begins_with_work_for_all_devices(tmp_path: Path) -> None:
+    sizes = "forward_compute_time=9.0, backward_compute_time=9.0, activation_size=8.0, parameter_size=4.0"
+    lines = [f"node{i} -- Conv2d(8, 8) -- {sizes}" for i in range(20)]
+    lines += [f"\tnode{i} -- node{i + 1}" for i in range(19)]
+    (tmp_path / "chain.graph.txt").write_text("\n".join(lines) + "\n")
+    bench = Explorer(str(tmp_path / "chain.graph.txt"), "dgx-a100", session=None)
+    assert not bench.error
+    report = bench.report
+    assert bench.workload.job.global_batch == 4 * 8
+    assert min(report.busy_s) > 0.5 * report.step_time_s
+    bench.close()
+    asked = Explorer(str(tmp_path / "chain.graph.txt"), "dgx-a100", session=None, global_batch=2)
+    assert asked.workload.job.global_batch == 2, "what is asked stays"
+    asked.close()
+
+
 def test_model_and_cluster_start_afresh(bench: Explorer) -> None:
     bench.model = "resnet50"
     assert bench.model == "resnet50"

@@ -15,6 +15,7 @@ from ipywidgets import Label
 from pydantic import TypeAdapter
 
 from explorer.base.errors import InputError
+from explorer.base.units import format_bytes
 from explorer.search import SEARCHERS, Evaluator, Problem, Searcher, Space
 from explorer.strategies.uniform import uniform
 from tests.support import view_shapes as shapes
@@ -241,6 +242,14 @@ def test_nothing_that_fits_is_said_with_the_closest(bench: Explorer) -> None:
         assert rows(bench)["even"]["label"] == "nothing that fits"
         assert rows(bench)["yours"]["answer"] == "does not fit"
         assert bench.tiles.view["verdict"]["level"] == "warn"
+        own = bench.search_panel.yours().over_bytes
+        near = bench.search_panel.task.closest.over_bytes
+        said = bench.tiles.view["verdict"]["text"]
+        if own <= near:
+            assert f"Yours comes closest: it lacks {format_bytes(own)} over all lanes" in said
+        else:
+            lacks = f"{format_bytes(near)} over all lanes, yours {format_bytes(own)}"
+            assert f"The closest lacks {lacks}" in said
         with pytest.raises(InputError, match="has found nothing"):
             bench.search_panel.load("even")
 

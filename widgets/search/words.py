@@ -232,7 +232,7 @@ def _lead(task: SearchTask) -> str:
 def _result(task: SearchTask, found: Candidate | None, yours: Candidate | None, held: str) -> str:
     runs = [item.run for name in task.queue if (item := task.entrants[name]).own and item.run]
     if found is None:
-        return _nothing(task, held)
+        return _nothing(task, yours, held)
     step = found.outcome.step_time_s
     words = strategy_words(found.strategy.job)
     if yours is not None and found.value >= yours.value:
@@ -249,18 +249,21 @@ def _result(task: SearchTask, found: Candidate | None, yours: Candidate | None, 
     return text
 
 
-def _nothing(task: SearchTask, held: str) -> str:
-    """Say why nothing was found, and by how much."""
+def _nothing(task: SearchTask, yours: Candidate | None, held: str) -> str:
+    """Say why nothing was found, and what comes closest: of what was costed, or the plan shown."""
     runs = [item.run for name in task.queue if (item := task.entrants[name]).own and item.run]
     costed, refused = sum(run.evaluations for run in runs), sum(run.details.get(REFUSED, 0) for run in runs)
     if task.running:
         return "Nothing that fits yet." if costed else "Getting ready."
     if not costed and refused and held:
         return f"{task.name} found no strategy that respects {held}. Release some, or search with local."
-    if task.closest is not None and task.closest.over_bytes > 0:
-        near = task.closest
-        return (
-            f"Nothing fits. The closest is over by {format_bytes(near.over_bytes)}: "
-            f"{strategy_words(near.strategy.job)}. Allow more devices or recomputation, or another searcher."
-        )
+    near, way_out = task.closest, "Allow more devices or recomputation, or another searcher."
+    own = yours.over_bytes if yours is not None else 0.0
+    if near is not None and 0 < own <= near.over_bytes:
+        return f"Nothing fits. Yours comes closest: it lacks {format_bytes(own)} over all lanes. {way_out}"
+    if near is not None and near.over_bytes > 0:
+        lacks = f"{format_bytes(near.over_bytes)} over all lanes"
+        if own > 0:
+            lacks += f", yours {format_bytes(own)}"
+        return f"Nothing fits. The closest lacks {lacks}: {strategy_words(near.strategy.job)}. {way_out}"
     return "Nothing found." if costed or not refused else f"Nothing respects {held or 'the pins'}."
