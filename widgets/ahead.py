@@ -1,8 +1,8 @@
 """The state to which a gesture under way would lead, computed while the hand still moves.
 
-The page reports over which lane something is held, so that Python knows the answer at the drop already. What
-is considered is never shown: it is used if the drop is the gesture considered, from a state that is still the
-same.
+The page reports over which lane something is held, so that Python knows the answer at the drop already, and
+tells the page its figures: they take the place of the page's estimate. What was considered is used if the
+drop is that gesture, from a state that is still the same.
 """
 
 from __future__ import annotations
@@ -41,16 +41,24 @@ class Ahead:
     def __init__(self) -> None:
         self._kept: tuple[Point, dict[str, Any], Point] | None = None
 
-    def consider(self, now: Point, intent: Mapping[str, Any]) -> None:
-        """Compute where a gesture would lead. Errors are shown at the drop, if there is one."""
-        if intent.get("kind") not in MOVES or self.known(now, intent) is not None:
-            return
+    def consider(self, now: Point, intent: Mapping[str, Any]) -> Point | None:
+        """Return where a gesture would lead, and keep it for the drop.
+
+        None where that is left to the drop, which also shows the error of one that is impossible.
+        """
+        if intent.get("kind") not in MOVES:
+            return None
+        known = self.known(now, intent)
+        if known is not None:
+            return known
         if intent["kind"] == "move" and now.report.timeline.program.size > MOST_TASKS:
-            return
+            return None
         try:
             self._kept = (now, _asked(intent), placed(now, intent))
         except ExplorerError:
             self._kept = None
+            return None
+        return self._kept[2]
 
     def known(self, now: Point, intent: Mapping[str, Any]) -> Point | None:
         """Return where a gesture leads if exactly that one was considered; else None."""

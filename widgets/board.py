@@ -6,7 +6,7 @@ from typing import Any
 
 import traitlets
 
-from .base import STATIC, Widget, refuse_unsendable
+from .base import STATIC, Intent, Widget, refuse_unsendable
 
 
 class Board(Widget):
@@ -39,6 +39,11 @@ class Board(Widget):
     def _blocks_sendable(self, proposal: dict[str, object]) -> object:
         refuse_unsendable(proposal["value"], "blocks")
         return proposal["value"]
+
+    def tell_considered(self, intent: Intent, view: dict[str, Any]) -> None:
+        """Tell the page what a gesture under way would lead to: `explorer.views.considered_view`."""
+        refuse_unsendable(view, "considered")
+        self.send({"considered": intent, **view})
 
     def summary(self) -> str:
         """Return the number of blocks and lanes, and whether anything overflows."""

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from explorer.base.errors import InputError
 from explorer.explain import Sentence
+from explorer.views.considered import considered_view
 
 from .ahead import MOVES, Ahead
 from .edits import set_field
@@ -96,11 +97,13 @@ class Gestures:
                     bench.parts.timeline.notice = notice
 
     def consider(self, intent: dict[str, Any]) -> None:
-        """Keep out of the way of a gesture under way, and compute what it would lead to."""
+        """Keep out of the way of a gesture under way; compute what it would lead to and tell the page."""
         self._bench.showing.hold_off()
         with self._bench.lock:
-            if self._bench.history.now is not None:
-                self._ahead.consider(self._bench.history.now, intent)
+            now = self._bench.history.now
+            found = None if now is None else self._ahead.consider(now, intent)
+            if found is not None:
+                self._bench.parts.board.tell_considered(intent, considered_view(found.scene))
 
     def _do(self, intent: dict[str, Any], key: str, value: Any) -> None:
         bench, kind = self._bench, intent["kind"]

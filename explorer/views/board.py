@@ -122,13 +122,11 @@ def _samples_key(scene: Scene) -> str:
 
 
 def _lane(scene: Scene, number: int, hops: Mapping[tuple[int, int], Hop]) -> dict[str, Any]:
-    report, place = scene.report, lane_place(scene.cluster, scene.groups[number].meshes)
+    place = lane_place(scene.cluster, scene.groups[number].meshes)
     stages = scene.stages_of_lane[number]
     runs = [run for s in stages for run in _runs(scene, s)]
-    forward, backward = _seconds(scene, number)
-    parts, worst = _memory(scene, number)
     room = memory_room(place.kinds[0])
-    busiest = report.memo("busiest lane", lambda: report.busy_s.index(max(report.busy_s)))
+    own = lane_figures(scene, number)
     view = {
         "id": str(number),
         "name": _lane_name(stages),
@@ -136,18 +134,34 @@ def _lane(scene: Scene, number: int, hops: Mapping[tuple[int, int], Hop]) -> dic
         "replicas": place.replicas,
         "replica_count": place.replica_count,
         "runs": noted(scene, runs, hops),
-        "forward_s": forward,
-        "backward_s": backward,
-        "in_flight": _in_flight(scene, worst, stages),
+        "kind": place.kind if len(scene.cluster.device_kinds) > 1 else None,
+        **own,
         "capacity_bytes": place.kinds[0].memory_bytes,
         "fits_bytes": room.fits_bytes,
         "most_bytes": room.limit_bytes,
+        "replica_link": replica_link(scene, place.link, stages),
+    }
+    return {
+        **view,
+        "call_s": _call_s(scene, number),
+        **_factors(scene, runs, own["forward_s"] + own["backward_s"]),
+    }
+
+
+def lane_figures(scene: Scene, number: int) -> dict[str, Any]:
+    """Return what changes on a lane when layers move: its seconds, memory, microbatches in flight."""
+    report = scene.report
+    forward, backward = _seconds(scene, number)
+    parts, worst = _memory(scene, number)
+    busiest = report.memo("busiest lane", lambda: report.busy_s.index(max(report.busy_s)))
+    return {
+        "forward_s": forward,
+        "backward_s": backward,
+        "in_flight": _in_flight(scene, worst, scene.stages_of_lane[number]),
         "memory": parts,
         "peak_bytes": sum(parts.values()),
         "binds": len(scene.groups) > 1 and busiest in scene.report_lanes[number],
-        "replica_link": replica_link(scene, place.link, stages),
     }
-    return {**view, "call_s": _call_s(scene, number), **_factors(scene, runs, forward + backward)}
 
 
 def _lane_name(stages: Sequence[int]) -> str:
@@ -177,6 +191,11 @@ class LanePlace(NamedTuple):
     """Number of all of them."""
     link: str | None
     """Kind of the slowest link between neighbours of its replicas; None without a second one."""
+
+    @property
+    def kind(self) -> str:
+        """The kinds of its devices in words: `v100-16gb`, `v100-16gb, rtx-2060`."""
+        return ", ".join(kind.name for kind in self.kinds)
 
 
 @remembered(1024)

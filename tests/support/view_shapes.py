@@ -101,6 +101,7 @@ class Lane(Strict):
     id: str
     name: str
     group: NotRequired[str | None]
+    kind: NotRequired[str | None]
     replicas: list[list[int]]
     replica_count: NotRequired[int]
     runs: list[Run]

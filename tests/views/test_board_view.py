@@ -54,6 +54,19 @@ def checked(view: dict[str, Any]) -> dict[str, Any]:
     return view
 
 
+def test_lanes_say_their_kind_of_device_only_where_there_are_several(scene: Scene) -> None:
+    assert {lane["kind"] for lane in board_view(scene)["lanes"]} == {None}
+    mixed = explorer.load_cluster("mixed-v100-a100")
+    job = WORKLOAD.job
+    strategy = explorer.uniform(GRAPH, mixed, job, stages=4, replicas=mixed.device_count // 4)
+    report = explorer.simulate(GRAPH, mixed, WORKLOAD, strategy)
+    view = checked(board_view(make_scene(GRAPH, mixed, WORKLOAD, strategy, report)))
+    for lane in view["lanes"]:
+        devices = range(lane["replicas"][0][0], lane["replicas"][-1][-1] + 1)
+        assert lane["kind"] == ", ".join(dict.fromkeys(mixed.kind_of(device).name for device in devices))
+    assert len({lane["kind"] for lane in view["lanes"]}) > 1
+
+
 def test_estimate_is_the_reports(scene: Scene) -> None:
     found, report = estimate_view(scene), scene.report
     own = figures(report, scene.job.sequence_length)

@@ -245,6 +245,31 @@ def test_what_cannot_be_is_said_at_the_drop_only() -> None:
         ahead.take(START, wrong)
 
 
+def test_the_page_is_told_what_a_drop_out_of_order_would_lead_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums of costs know nothing of what lanes wait for and keep meanwhile."""
+    bench = Explorer("gpt2-small", "dgx-a100", global_batch=64, session=False)
+    bench.set(stages=4, microbatch_size=2)
+    told: list[dict[str, Any]] = []
+    monkeypatch.setattr(bench.board, "send", told.append)
+    layers = list(bench.history.now.inputs.graph.blocks["layers.7"])
+    intent = {"kind": "move", "layers": layers, "to_lane": "0"}
+    before = bench.history.now
+    for _ in range(2):  # held longer, it is told again
+        bench.board._receive(bench.board, {"consider": intent}, [])
+    assert bench.history.now is before, "nothing has happened yet"
+    assert [item["considered"] for item in told] == [intent, intent]
+    wrong = {"kind": "move", "layers": ["nowhere"], "to_lane": "1"}
+    bench.board._receive(bench.board, {"consider": wrong}, [])
+    assert len(told) == 2
+    bench.board.send_intent(**intent)
+    lanes = {lane["id"]: lane for lane in bench.board.view["lanes"]}
+    for number, lane in told[0]["lanes"].items():
+        assert lane == {key: lanes[number][key] for key in lane}
+    tiles = {tile["key"]: tile["value"] for tile in bench.tiles.view["tiles"]}
+    assert told[0]["values"] == tiles
+    bench.close()
+
+
 def test_considering_answers_nothing() -> None:
     board, seen = Board(), []
     board.on_consider(seen.append)

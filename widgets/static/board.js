@@ -490,6 +490,14 @@ var Sync = class {
   }
 };
 
+// src/common/working.js
+var WORKING = "sx-working";
+function onWorking(bench, heard) {
+  const listen = (event) => event.detail && (event.detail.bench ?? "") === bench() && heard(event.detail.text);
+  document.addEventListener(WORKING, listen);
+  return () => document.removeEventListener(WORKING, listen);
+}
+
 // src/board/consider.js
 var REST_MS = 25;
 function moveFields(ctx, positions, toLane) {
@@ -513,9 +521,16 @@ function intentOf(ctx, preview) {
   const to = boundary.at + (preview.target === boundary.before_lane ? count2 : -count2);
   return { kind: "move_boundary", ...boundaryFields(boundary, to) };
 }
+function withAnswer(ctx, preview) {
+  const { answer } = ctx;
+  if (!answer || answer.view !== ctx.view || !preview?.view || preview.simulated) return preview;
+  if (JSON.stringify(intentOf(ctx, preview)) !== JSON.stringify(answer.considered)) return preview;
+  const lanes = preview.view.lanes.map((lane) => ({ ...lane, ...answer.lanes[lane.id] }));
+  return { ...preview, view: { ...preview.view, lanes }, simulated: answer.values };
+}
 function considerSoon(ctx, preview) {
   clearTimeout(ctx.considering);
-  if (!preview?.view) return;
+  if (!preview?.view || preview.simulated) return;
   ctx.considering = setTimeout(() => {
     const intent = ctx.preview === preview && !ctx.pending ? intentOf(ctx, preview) : null;
     if (intent) ctx.model.send({ consider: intent });
@@ -1330,6 +1345,7 @@ function makeLane(ctx, { lane, compact }) {
 function fill(ctx, element) {
   const parts = {
     title: h("b", {}),
+    kind: h("span", { class: "b-kind" }),
     lock: h("button", {
       class: "b-lock",
       "data-action": "unlock",
@@ -1348,7 +1364,7 @@ function fill(ctx, element) {
   parts.lock.append(h("i", { class: "b-padlock" }), "locked");
   const { chips, over, slot, other, handles, end } = parts;
   element.append(
-    h("div", { class: "b-name" }, h("span", { class: "b-title" }, parts.title, parts.lock), parts.devices),
+    h("div", { class: "b-name" }, h("span", { class: "b-title" }, parts.title, parts.kind, parts.lock), parts.devices),
     parts.memory,
     h("div", { class: "b-cell-track" }, h("div", { class: "b-track" }, chips, over, slot, other, handles, end))
   );
@@ -1417,6 +1433,7 @@ function stateOf(ctx, lane, compact) {
 }
 function drawName(parts, lane) {
   patch(parts.title, { text: lane.name });
+  patch(parts.kind, { text: lane.kind ?? "", title: lane.kind ?? null });
   const locked = Boolean(lane.locked);
   if (parts.lock.hidden === locked) parts.lock.hidden = !locked;
   patch(parts.lock, { "aria-label": `Unlock ${lane.name}`, title: `${lane.name} keeps exactly its layers. Press to unlock.` });
@@ -1676,7 +1693,7 @@ function tileValues(before, after, extra_s = 0) {
     throughput: known2.samples * known2.tokens_per_sample / step,
     memory,
     bubble: known2.bubble == null ? null : Math.min(1, Math.max(0, 1 - (1 - known2.bubble) * work * known2.step_s / step)),
-    mfu: known2.mfu * known2.step_s / step
+    mfu: known2.mfu == null ? null : known2.mfu * known2.step_s / step
   };
 }
 function between(at, to) {
@@ -2049,7 +2066,7 @@ function effectWords(ctx, preview) {
   return `${signed(seconds(time4(next) - time4(was)))}, ${signed(bytes(next.peak_bytes - was.peak_bytes))} a device${over > 0 ? `; ${bytes(over)} over capacity` : ""}`;
 }
 function verdictOf(ctx, preview) {
-  const note = "Estimate. Esc cancels.";
+  const note = `${preview.simulated ? "Simulated" : "Estimate"}. Esc cancels.`;
   if (preview.refused) return { level: "warn", text: `**Cannot move.** ${preview.refused}.`, note };
   const { view } = preview;
   if (!view) return { level: "none", text: "Over its own lane: nothing would change.", note };
@@ -2058,14 +2075,15 @@ function verdictOf(ctx, preview) {
   const worst = full.reduce((a, b) => over(b) > over(a) ? b : a, full[0]);
   const slowest = view.lanes.reduce((a, b) => time4(b) > time4(a) ? b : a);
   const away = (lane) => `${seconds(time4(lane))}, ${percent(Math.abs(time4(lane) / view.ideal_s - 1))} ${time4(lane) >= view.ideal_s ? "over" : "under"} the ideal cut`;
-  const way = preview.detour ? ` Running out of order: ${detourWords(view, preview.detour)}; lanes may also wait for each other.` : "";
+  const way = preview.detour ? ` Running out of order: ${detourWords(view, preview.detour)}${preview.simulated ? "" : "; lanes may also wait for each other"}.` : "";
   if (worst)
     return {
       level: "bad",
       text: `**Would not fit.** ${worst.name}: ${bytes(over(worst))} over capacity and ${away(worst)}.${full.length > 1 ? ` ${full.length} lanes would be over.` : ""}${way}`,
       note
     };
-  const binds = slowest.id === preview.target && !ctx.lane(slowest.id)?.binds ? "would bind" : slowest.binds ? "binds" : "would bind";
+  const still = slowest.binds && !(slowest.id === preview.target && !ctx.lane(slowest.id)?.binds);
+  const binds = !still ? "would bind" : slowest.name.startsWith("Stages") ? "bind" : "binds";
   return { level: "ok", text: `**Would fit.** ${slowest.name} ${binds}: ${away(slowest)}.${way}`, note };
 }
 function tellPreview(ctx, preview, answered = false) {
@@ -2077,7 +2095,7 @@ function detailOf(ctx, preview) {
   const verdict = verdictOf(ctx, preview);
   const view = preview.view ?? ctx.view;
   const found = preview.detour;
-  const values = tileValues(ctx.view, view, found ? 2 * found.extra * found.seconds : 0);
+  const values = preview.simulated ?? tileValues(ctx.view, view, found ? 2 * found.extra * found.seconds : 0);
   const level = view.lanes.reduce((worst, lane) => worse(worst, memoryLevel(lane)), "");
   return { values, levels: { memory: level || null }, verdict };
 }
@@ -3260,6 +3278,7 @@ var BoardContext = class {
     this.scaleKey = null;
     this.optimistic = null;
     this.preview = null;
+    this.answer = null;
     this.hold = new Hold(this);
     this.focusKey = null;
     this.anchor = null;
@@ -3276,6 +3295,12 @@ var BoardContext = class {
     this.build();
     this.observer = new ResizeObserver(() => this.resized());
     this.observer.observe(this.track);
+    this.hear = (content) => this.considered(content);
+    model.on("msg:custom", this.hear);
+    this.unwork = onWorking(
+      () => model.get("bench") ?? "",
+      (text) => this.root.classList.toggle("b-waiting", Boolean(text))
+    );
     this.root.addEventListener("sx-theme", () => this.tellTheme());
     this.tellTheme();
     attachGestures(this);
@@ -3449,10 +3474,20 @@ var BoardContext = class {
     if (!carried && (this.hold.on || !this.preview)) return;
     if (this.hold.on) this.hold.end();
     this.message = "";
-    this.preview = carried && previewOf(this, carried);
+    this.preview = carried && withAnswer(this, previewOf(this, carried));
     considerSoon(this, this.preview);
     drawBoard(this);
     tellPreview(this, this.preview);
+  }
+  /** Python has simulated what is carried: its figures take the place of the estimate. @param {any} content */
+  considered(content) {
+    if (!content?.considered || !this.preview || this.pending) return;
+    this.answer = { view: this.view, ...content };
+    const next = withAnswer(this, this.preview);
+    if (next === this.preview) return;
+    this.preview = next;
+    drawBoard(this);
+    tellPreview(this, next);
   }
   /** Send a move and show it at once; says why, where it may not be. */
   move(positions, toLane) {
@@ -3482,7 +3517,9 @@ var BoardContext = class {
   }
   commitMove(positions, target, kind, fields) {
     const what = this.catalog.describe(positions);
-    this.commit(moved(this.catalog, this.view, positions, target), kind, fields, () => this.result(what, target));
+    const known2 = this.preview?.simulated && this.preview.target === target ? this.preview.view : null;
+    const view = known2 ?? moved(this.catalog, this.view, positions, target);
+    this.commit(view, kind, fields, () => this.result(what, target));
   }
   /** Pin layers to their devices; those that are all pinned are released. */
   togglePins(positions) {
@@ -3542,6 +3579,8 @@ var BoardContext = class {
   }
   close() {
     this.sync.close();
+    this.model.off("msg:custom", this.hear);
+    this.unwork();
     this.unwatch?.();
     this.observer.disconnect();
     this.nearness?.close();

@@ -390,9 +390,9 @@ function watchTheme(root, changed, cleanups = []) {
     if (root.dataset.dark === "true" === dark && root.dataset.dark != null) return;
     root.dataset.dark = String(dark);
     changed(dark);
-    const tell = () => root.dispatchEvent(new CustomEvent("sx-theme", { detail: { dark } }));
-    tell();
-    for (const wait of [150, 600, 2e3]) timers.push(setTimeout(tell, wait));
+    const tell2 = () => root.dispatchEvent(new CustomEvent("sx-theme", { detail: { dark } }));
+    tell2();
+    for (const wait of [150, 600, 2e3]) timers.push(setTimeout(tell2, wait));
   };
   apply();
   const observer = new MutationObserver(apply);
@@ -462,6 +462,40 @@ var Sync = class {
   close() {
     for (const [event, listener] of this.listeners) this.model.off(event, listener);
     this.unwatch?.();
+  }
+};
+
+// src/common/working.js
+var WORKING = "sx-working";
+var SAID_AFTER_MS = 150;
+var tell = (bench, text) => document.dispatchEvent(new CustomEvent(WORKING, { detail: { bench, text } }));
+function fieldWords(field, value) {
+  if (field?.key === "model") return `Loading ${value}`;
+  if (field?.key === "cluster") return `Placing it on ${value || "the usual devices"}`;
+  return `Working out ${(field?.label ?? "it").toLowerCase()} ${value}`;
+}
+var Telling = class {
+  /** @param {() => string} bench @param {() => boolean} pending whether an answer is outstanding */
+  constructor(bench, pending) {
+    this.bench = bench;
+    this.pending = pending;
+    this.timer = 0;
+    this.told = false;
+  }
+  begin(text) {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => {
+      if (!this.pending()) return;
+      this.told = true;
+      tell(this.bench(), text);
+    }, SAID_AFTER_MS);
+  }
+  /** Something was answered: is it the last? */
+  answered() {
+    if (this.pending()) return;
+    clearTimeout(this.timer);
+    if (this.told) tell(this.bench(), null);
+    this.told = false;
   }
 };
 
@@ -580,8 +614,17 @@ function render({ model, el }) {
   });
   root.append(h("div", { class: "c-bar" }, fields, buttons));
   const sync = new Sync(model, ["view"], draw);
-  const send = (key, value) => sync.send("set", { key, value });
+  const telling = new Telling(
+    () => model.get("bench") ?? "",
+    () => sync.pending
+  );
+  const send = (key, value) => {
+    sync.send("set", { key, value });
+    const field = (model.get("view")?.fields ?? []).find((item) => item.key === key);
+    telling.begin(fieldWords(field, value));
+  };
   function draw() {
+    telling.answered();
     const view = model.get("view") ?? {};
     set(root, { "aria-label": view.name ?? "Strategy" });
     drawFields(fields, view.fields ?? [], send);

@@ -479,6 +479,15 @@ var Sync = class {
   }
 };
 
+// src/common/working.js
+var WORKING = "sx-working";
+function onWorking(bench, heard) {
+  const listen = (event) => event.detail && (event.detail.bench ?? "") === bench() && heard(event.detail.text);
+  document.addEventListener(WORKING, listen);
+  return () => document.removeEventListener(WORKING, listen);
+}
+var sinceWords = (ms) => ms < 1e3 ? "" : `${Math.floor(ms / 1e3)} s`;
+
 // src/common/format.js
 var MINUS = "−";
 var DASH = "–";
@@ -956,6 +965,7 @@ function render({ model, el }) {
   root.append(tiles, own.element, verdict, why.element);
   const sync = new Sync(model, ["view"], () => changed());
   let preview = null;
+  let working = null;
   let frame = 0;
   const ending = new Ending(
     () => model.get("view"),
@@ -972,7 +982,7 @@ function render({ model, el }) {
   function draw() {
     cancelAnimationFrame(frame);
     const view = model.get("view") ?? {};
-    root.dataset.state = preview ? "preview" : view.pending || sync.pending ? "computing" : "ready";
+    root.dataset.state = preview ? "preview" : view.pending || sync.pending || working ? "computing" : "ready";
     tiles.hidden = !view.tiles?.length;
     tiles.style.setProperty("--count", view.tiles?.length ?? 1);
     const now = view.tiles ?? [];
@@ -988,8 +998,17 @@ function render({ model, el }) {
   function sentence(now) {
     const { link } = model;
     if (link?.words) return { level: link.shut ? "bad" : "busy", text: link.words.text, actions: link.shut ? [] : now?.actions };
+    if (working) return { level: "busy", text: `**${working.text}.**`, note: sinceWords(Date.now() - working.since), actions: [] };
     return preview ? previewedVerdict(now, preview) : now;
   }
+  const unwork = onWorking(
+    () => model.get("bench") ?? "",
+    (text) => {
+      clearInterval(working?.timer);
+      working = text ? { text, since: Date.now(), timer: setInterval(draw, 1e3) } : null;
+      draw();
+    }
+  );
   const listen = (event) => {
     const next = previewOf(event.detail, model.get("bench"), preview);
     if (next === preview) return;
@@ -1004,6 +1023,8 @@ function render({ model, el }) {
   draw();
   return () => {
     document.removeEventListener(PREVIEW, listen);
+    clearInterval(working?.timer);
+    unwork();
     cancelAnimationFrame(frame);
     ending.stop();
     sync.close();

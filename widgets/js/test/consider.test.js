@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { boundaryFields, considerSoon, gainedBy, intentOf, moveFields } from "../src/board/consider.js";
+import { boundaryFields, considerSoon, gainedBy, intentOf, moveFields, withAnswer } from "../src/board/consider.js";
 
 const boundary = { id: "0|1", before: 0, after: 1, before_lane: "0", after_lane: "1", at: 4, minimum: 1, maximum: 7 };
 const lanes = [
@@ -66,4 +66,34 @@ test("only what rests is told, and only while nothing waits for an answer", asyn
   over("1");
   t.mock.timers.tick(100);
   assert.equal(ctx.sent.length, 1);
+});
+
+test("what Python simulated takes the place of the estimate, for that gesture from that state only", () => {
+  const ctx = context();
+  const estimate = { lanes: lanes.map((lane) => ({ ...lane, peak_bytes: 84, forward_s: 1 })), boundaries: [] };
+  const preview = { view: estimate, positions: new Set([2, 3]), target: "1" };
+  const told = { considered: intentOf(ctx, preview), lanes: { 0: { peak_bytes: 62 }, 1: { peak_bytes: 93 } }, values: { step_time: 11.9 } };
+  assert.equal(withAnswer(ctx, preview), preview, "nothing is known yet");
+  ctx.answer = { view: ctx.view, ...told };
+  const known = withAnswer(ctx, preview);
+  assert.deepEqual(
+    known.view.lanes.map((lane) => lane.peak_bytes),
+    [62, 93],
+  );
+  assert.equal(known.view.lanes[0].forward_s, 1, "what was not told stays");
+  assert.deepEqual(known.simulated, { step_time: 11.9 });
+  assert.equal(withAnswer(ctx, known), known);
+  const other = { ...preview, positions: new Set([3]) };
+  assert.equal(withAnswer(ctx, other), other, "another set is another gesture");
+  ctx.view = { ...ctx.view };
+  assert.equal(withAnswer(ctx, preview), preview, "another state has another answer");
+});
+
+test("what is known already is not asked for again", (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const ctx = context();
+  ctx.preview = { view: {}, positions: new Set([1]), target: "1", simulated: { step_time: 1 } };
+  considerSoon(ctx, ctx.preview);
+  t.mock.timers.tick(100);
+  assert.equal(ctx.sent.length, 0);
 });

@@ -32,10 +32,22 @@ export function intentOf(ctx, preview) {
   return { kind: "move_boundary", ...boundaryFields(boundary, to) };
 }
 
+/**
+ * The preview with what Python simulated of it in place of the estimate, if that is what it was told.
+ * @param {any} ctx @param {any} preview
+ */
+export function withAnswer(ctx, preview) {
+  const { answer } = ctx;
+  if (!answer || answer.view !== ctx.view || !preview?.view || preview.simulated) return preview;
+  if (JSON.stringify(intentOf(ctx, preview)) !== JSON.stringify(answer.considered)) return preview;
+  const lanes = preview.view.lanes.map((lane) => ({ ...lane, ...answer.lanes[lane.id] }));
+  return { ...preview, view: { ...preview.view, lanes }, simulated: answer.values };
+}
+
 /** Tell Python of a preview once it has rested, if it is still the one shown and nothing waits for an answer. */
 export function considerSoon(ctx, preview) {
   clearTimeout(ctx.considering);
-  if (!preview?.view) return;
+  if (!preview?.view || preview.simulated) return;
   ctx.considering = setTimeout(() => {
     const intent = ctx.preview === preview && !ctx.pending ? intentOf(ctx, preview) : null;
     if (intent) ctx.model.send({ consider: intent });

@@ -181,7 +181,7 @@ export function tileValues(before, after, extra_s = 0) {
     throughput: (known.samples * known.tokens_per_sample) / step,
     memory,
     bubble: known.bubble == null ? null : Math.min(1, Math.max(0, 1 - ((1 - known.bubble) * work * known.step_s) / step)),
-    mfu: (known.mfu * known.step_s) / step,
+    mfu: known.mfu == null ? null : (known.mfu * known.step_s) / step,
   };
 }
 

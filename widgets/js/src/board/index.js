@@ -4,7 +4,8 @@ import { h } from "../common/dom.js";
 import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
-import { boundaryFields, considerSoon, gainedBy, moveFields } from "./consider.js";
+import { onWorking } from "../common/working.js";
+import { boundaryFields, considerSoon, gainedBy, moveFields, withAnswer } from "./consider.js";
 import { makeDetail } from "./detail.js";
 import { afterPaint, drawBoard } from "./draw.js";
 import { moved } from "./estimate.js";
@@ -36,6 +37,7 @@ class BoardContext {
     this.scaleKey = null;
     this.optimistic = null; // view drawn until Python answers
     this.preview = null; // what `previewOf` makes, while something is carried
+    this.answer = null; // what Python simulated of a preview, with the view it was made from
     this.hold = new Hold(this);
     this.focusKey = null;
     this.anchor = null; // flat position where a shift-range starts
@@ -52,6 +54,12 @@ class BoardContext {
     this.build();
     this.observer = new ResizeObserver(() => this.resized());
     this.observer.observe(this.track);
+    this.hear = (content) => this.considered(content);
+    model.on("msg:custom", this.hear);
+    this.unwork = onWorking(
+      () => model.get("bench") ?? "",
+      (text) => this.root.classList.toggle("b-waiting", Boolean(text)),
+    );
     this.root.addEventListener("sx-theme", () => this.tellTheme());
     this.tellTheme();
     attachGestures(this);
@@ -244,10 +252,21 @@ class BoardContext {
     if (!carried && (this.hold.on || !this.preview)) return;
     if (this.hold.on) this.hold.end();
     this.message = "";
-    this.preview = carried && previewOf(this, carried);
+    this.preview = carried && withAnswer(this, previewOf(this, carried));
     considerSoon(this, this.preview);
     drawBoard(this);
     tellPreview(this, this.preview);
+  }
+
+  /** Python has simulated what is carried: its figures take the place of the estimate. @param {any} content */
+  considered(content) {
+    if (!content?.considered || !this.preview || this.pending) return;
+    this.answer = { view: this.view, ...content };
+    const next = withAnswer(this, this.preview);
+    if (next === this.preview) return;
+    this.preview = next;
+    drawBoard(this);
+    tellPreview(this, next);
   }
 
   /** Send a move and show it at once; says why, where it may not be. */
@@ -280,7 +299,9 @@ class BoardContext {
 
   commitMove(positions, target, kind, fields) {
     const what = this.catalog.describe(positions);
-    this.commit(moved(this.catalog, this.view, positions, target), kind, fields, () => this.result(what, target));
+    const known = this.preview?.simulated && this.preview.target === target ? this.preview.view : null;
+    const view = known ?? moved(this.catalog, this.view, positions, target);
+    this.commit(view, kind, fields, () => this.result(what, target));
   }
 
   /** Pin layers to their devices; those that are all pinned are released. */
@@ -343,6 +364,8 @@ class BoardContext {
 
   close() {
     this.sync.close();
+    this.model.off("msg:custom", this.hear);
+    this.unwork();
     this.unwatch?.();
     this.observer.disconnect();
     this.nearness?.close();

@@ -21,6 +21,7 @@ export function makeLane(ctx, { lane, compact }) {
 function fill(ctx, element) {
   const parts = {
     title: h("b", {}),
+    kind: h("span", { class: "b-kind" }),
     lock: h("button", {
       class: "b-lock",
       "data-action": "unlock",
@@ -39,7 +40,7 @@ function fill(ctx, element) {
   parts.lock.append(h("i", { class: "b-padlock" }), "locked");
   const { chips, over, slot, other, handles, end } = parts;
   element.append(
-    h("div", { class: "b-name" }, h("span", { class: "b-title" }, parts.title, parts.lock), parts.devices),
+    h("div", { class: "b-name" }, h("span", { class: "b-title" }, parts.title, parts.kind, parts.lock), parts.devices),
     parts.memory,
     h("div", { class: "b-cell-track" }, h("div", { class: "b-track" }, chips, over, slot, other, handles, end)),
   );
@@ -98,6 +99,7 @@ function stateOf(ctx, lane, compact) {
 
 function drawName(parts, lane) {
   patch(parts.title, { text: lane.name });
+  patch(parts.kind, { text: lane.kind ?? "", title: lane.kind ?? null });
   const locked = Boolean(lane.locked);
   if (parts.lock.hidden === locked) parts.lock.hidden = !locked;
   patch(parts.lock, { "aria-label": `Unlock ${lane.name}`, title: `${lane.name} keeps exactly its layers. Press to unlock.` });

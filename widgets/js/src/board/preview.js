@@ -45,7 +45,7 @@ export function effectWords(ctx, preview) {
 
 /** The sentence of the tiles. @returns {{level: string, text: string, note: string}} */
 export function verdictOf(ctx, preview) {
-  const note = "Estimate. Esc cancels.";
+  const note = `${preview.simulated ? "Simulated" : "Estimate"}. Esc cancels.`;
   if (preview.refused) return { level: "warn", text: `**Cannot move.** ${preview.refused}.`, note };
   const { view } = preview;
   if (!view) return { level: "none", text: "Over its own lane: nothing would change.", note };
@@ -54,14 +54,15 @@ export function verdictOf(ctx, preview) {
   const worst = full.reduce((a, b) => (over(b) > over(a) ? b : a), full[0]);
   const slowest = view.lanes.reduce((a, b) => (time(b) > time(a) ? b : a));
   const away = (lane) => `${seconds(time(lane))}, ${percent(Math.abs(time(lane) / view.ideal_s - 1))} ${time(lane) >= view.ideal_s ? "over" : "under"} the ideal cut`;
-  const way = preview.detour ? ` Running out of order: ${detourWords(view, preview.detour)}; lanes may also wait for each other.` : "";
+  const way = preview.detour ? ` Running out of order: ${detourWords(view, preview.detour)}${preview.simulated ? "" : "; lanes may also wait for each other"}.` : "";
   if (worst)
     return {
       level: "bad",
       text: `**Would not fit.** ${worst.name}: ${bytes(over(worst))} over capacity and ${away(worst)}.${full.length > 1 ? ` ${full.length} lanes would be over.` : ""}${way}`,
       note,
     };
-  const binds = slowest.id === preview.target && !ctx.lane(slowest.id)?.binds ? "would bind" : slowest.binds ? "binds" : "would bind";
+  const still = slowest.binds && !(slowest.id === preview.target && !ctx.lane(slowest.id)?.binds);
+  const binds = !still ? "would bind" : slowest.name.startsWith("Stages") ? "bind" : "binds";
   return { level: "ok", text: `**Would fit.** ${slowest.name} ${binds}: ${away(slowest)}.${way}`, note };
 }
 
@@ -79,7 +80,7 @@ function detailOf(ctx, preview) {
   const verdict = verdictOf(ctx, preview);
   const view = preview.view ?? ctx.view;
   const found = preview.detour;
-  const values = tileValues(ctx.view, view, found ? 2 * found.extra * found.seconds : 0);
+  const values = preview.simulated ?? tileValues(ctx.view, view, found ? 2 * found.extra * found.seconds : 0);
   const level = view.lanes.reduce((worst, lane) => worse(worst, memoryLevel(lane)), "");
   return { values, levels: { memory: level || null }, verdict };
 }

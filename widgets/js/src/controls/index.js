@@ -4,6 +4,7 @@ import { h, keyed, set } from "../common/dom.js";
 import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
+import { fieldWords, Telling } from "../common/working.js";
 import { drawFields } from "./fields.js";
 
 function render({ model, el }) {
@@ -20,8 +21,17 @@ function render({ model, el }) {
   });
   root.append(h("div", { class: "c-bar" }, fields, buttons));
   const sync = new Sync(model, ["view"], draw);
-  const send = (key, value) => sync.send("set", { key, value });
+  const telling = new Telling(
+    () => model.get("bench") ?? "",
+    () => sync.pending,
+  );
+  const send = (key, value) => {
+    sync.send("set", { key, value });
+    const field = (model.get("view")?.fields ?? []).find((item) => item.key === key);
+    telling.begin(fieldWords(field, value));
+  };
   function draw() {
+    telling.answered();
     const view = model.get("view") ?? {};
     set(root, { "aria-label": view.name ?? "Strategy" });
     drawFields(fields, view.fields ?? [], send);

@@ -5,6 +5,7 @@ import { h, keyed } from "../common/dom.js";
 import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
+import { onWorking, sinceWords } from "../common/working.js";
 import { Own } from "./own.js";
 import { Ending, PREVIEW, previewed, previewedVerdict, previewOf } from "./preview.js";
 import { drawTile, makeTile } from "./tile.js";
@@ -21,6 +22,7 @@ function render({ model, el }) {
   root.append(tiles, own.element, verdict, why.element);
   const sync = new Sync(model, ["view"], () => changed());
   let preview = null;
+  let working = null; // what the kernel does for the bar, and since when
   let frame = 0;
   const ending = new Ending(
     () => model.get("view"),
@@ -37,7 +39,7 @@ function render({ model, el }) {
   function draw() {
     cancelAnimationFrame(frame);
     const view = model.get("view") ?? {};
-    root.dataset.state = preview ? "preview" : view.pending || sync.pending ? "computing" : "ready";
+    root.dataset.state = preview ? "preview" : view.pending || sync.pending || working ? "computing" : "ready";
     tiles.hidden = !view.tiles?.length;
     tiles.style.setProperty("--count", view.tiles?.length ?? 1);
     const now = view.tiles ?? [];
@@ -54,8 +56,17 @@ function render({ model, el }) {
   function sentence(now) {
     const { link } = model;
     if (link?.words) return { level: link.shut ? "bad" : "busy", text: link.words.text, actions: link.shut ? [] : now?.actions };
+    if (working) return { level: "busy", text: `**${working.text}.**`, note: sinceWords(Date.now() - working.since), actions: [] };
     return preview ? previewedVerdict(now, preview) : now;
   }
+  const unwork = onWorking(
+    () => model.get("bench") ?? "",
+    (text) => {
+      clearInterval(working?.timer);
+      working = text ? { text, since: Date.now(), timer: setInterval(draw, 1000) } : null;
+      draw();
+    },
+  );
   const listen = (event) => {
     const next = previewOf(event.detail, model.get("bench"), preview);
     if (next === preview) return;
@@ -70,6 +81,8 @@ function render({ model, el }) {
   draw();
   return () => {
     document.removeEventListener(PREVIEW, listen);
+    clearInterval(working?.timer);
+    unwork();
     cancelAnimationFrame(frame);
     ending.stop();
     sync.close();

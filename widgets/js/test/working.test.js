@@ -1,0 +1,62 @@
+// What the bar's fields make the kernel do is said once it takes a moment.
+
+import assert from "node:assert/strict";
+import test from "node:test";
+import { fieldWords, onWorking, SAID_AFTER_MS, sinceWords, Telling } from "../src/common/working.js";
+
+function page(t) {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const target = new EventTarget();
+  globalThis.document = target;
+  globalThis.CustomEvent ??= class extends Event {
+    constructor(name, { detail }) {
+      super(name);
+      this.detail = detail;
+    }
+  };
+  const heard = [];
+  const stop = onWorking(
+    () => "b1",
+    (text) => heard.push(text),
+  );
+  const state = { pending: false };
+  return { heard, stop, state, telling: (bench) => new Telling(() => bench, () => state.pending) };
+}
+
+test("what takes a moment is said, and that it is done", (t) => {
+  const { heard, state, telling, stop } = page(t);
+  const own = telling("b1");
+  state.pending = true;
+  own.begin("Loading llama3-405b");
+  t.mock.timers.tick(SAID_AFTER_MS);
+  assert.deepEqual(heard, ["Loading llama3-405b"]);
+  own.answered();
+  assert.equal(heard.length, 1, "an answer to an earlier wish is not the end");
+  state.pending = false;
+  own.answered();
+  own.answered();
+  assert.deepEqual(heard, ["Loading llama3-405b", null]);
+  stop();
+});
+
+test("a quick answer is no word worth, and another workbench's work is not ours", (t) => {
+  const { heard, state, telling } = page(t);
+  const own = telling("b1");
+  state.pending = true;
+  own.begin("Working out batch 64");
+  state.pending = false;
+  own.answered();
+  t.mock.timers.tick(1000);
+  state.pending = true;
+  telling("b2").begin("Working out batch 64");
+  t.mock.timers.tick(1000);
+  assert.deepEqual(heard, []);
+});
+
+test("words", () => {
+  assert.equal(fieldWords({ key: "model" }, "llama3-8b"), "Loading llama3-8b");
+  assert.equal(fieldWords({ key: "cluster" }, ""), "Placing it on the usual devices");
+  assert.equal(fieldWords({ key: "global_batch", label: "Batch" }, 128), "Working out batch 128");
+  assert.equal(sinceWords(999), "");
+  assert.equal(sinceWords(3200), "3\u00a0s");
+});
