@@ -163,7 +163,17 @@ def refused(bench: Any) -> str:
     bench.do("explorer.set(schedule='pipedream')")
     bench.act("export")
     bench.page.locator("[data-target=torchtitan]").click()
-    bench.page.wait_for_selector(".ex-refused li")
+    bench.page.wait_for_selector("[data-action=use_nearest]")
+    return TABS
+
+
+def changed(bench: Any) -> str:
+    """What changed since the session began, in a trainer's words, and the table of all targets."""
+    bench.do("explorer.set(recompute='full', microbatch_size=2)")
+    bench.act("export")
+    bench.page.locator("[data-target=megatron]").click()
+    bench.page.wait_for_selector("[data-widget=export] [data-action=copy-changes]")
+    bench.page.locator("[data-widget=export] summary").click()
     return TABS
 
 
@@ -232,6 +242,7 @@ STATES: dict[str, State] = {
     "run-failed": run_failed,
     "exported": exported,
     "export-refused": refused,
+    "export-changed": changed,
     "history": history,
     "wrong-field": wrong_field,
     "big": big,

@@ -118,8 +118,18 @@ def _ascending(resolved: Resolved) -> Resolved:
     )
 
 
-def _without_buckets(resolved: Resolved) -> Resolved:
+def _without_servers(resolved: Resolved) -> Resolved:
     return _job(sync=())(resolved)
+
+
+def _without_buckets(resolved: Resolved) -> Resolved:
+    sync = resolved.plan.strategy.job.sync
+    return _job(sync=tuple(replace(item, bucket_bytes=0.0) for item in sync))(resolved)
+
+
+def _not_blocking(resolved: Resolved) -> Resolved:
+    options = resolved.plan.strategy.job.options
+    return _job(options=tuple(item for item in options if item[0] != "blocking"))(resolved)
 
 
 REPAIRS: dict[str, Repair] = {
@@ -175,9 +185,9 @@ REPAIRS: dict[str, Repair] = {
     "recompute_none": _stage(recompute="none"),
     "recompute_full": _stage(recompute="full"),
     "recompute_selective": _stage(recompute="full"),
-    "blocking": _job(options=()),
+    "blocking": _not_blocking,
     "device_order": _ascending,
-    "parameter_server": _without_buckets,
+    "parameter_server": _without_servers,
     "buckets": _without_buckets,
     "update_rule": _job(updates=()),
     "best_transfers": _job(transfers=""),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 
 from explorer.base.errors import ExplorerError, InputError
@@ -37,7 +37,8 @@ class Answer:
     how: str
     """By what means; if refused: the way out."""
     step_time_s: float | None = None
-    """Predicted seconds of a step of what the target runs instead, where that is another plan."""
+    """Predicted seconds of a step of what the target runs instead, or (refused) of the plan without the
+    feature, where that is another plan that can run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,25 +63,32 @@ class Nearest:
         return f"{said}: {'; '.join(self.changes)}{'' if self.feasible else ' (does not fit)'}"
 
 
-def answers(resolved: Resolved, name: str) -> list[Answer]:
+def answers(resolved: Resolved, name: str, *, priced: bool = True) -> list[Answer]:
     """Return what a target makes of everything that a plan uses, before anything is written.
+
+    Args:
+        resolved: the plan with its inputs.
+        name: name of the target.
+        priced: whether what is approximate or refused is simulated without it.
 
     Raises:
         InputError: the target is unknown.
     """
+    return list(answer_slices(resolved, name, priced=priced))
+
+
+def answer_slices(resolved: Resolved, name: str, *, priced: bool = True) -> Iterator[Answer]:
+    """Yield the rows of `answers`, each as soon as it is simulated."""
     table = EXPORTERS.get(name).capabilities
-    found = []
     for use in uses(resolved):
         support = table[use.name]
         answer = REFUSED if not support.covers(use) else EXACT if support.exact else APPROXIMATE
-        seconds = _price(resolved, support.instead) if answer == APPROXIMATE else None
-        found.append(
-            Answer(
-                name=use.name, feature=use.feature, where=use.where, answer=answer, how=support.how,
-                step_time_s=seconds,
-            )
+        # what is approximate names what runs in its place; what is refused has its own way out
+        repair = support.instead or (use.name if answer == REFUSED else "")
+        yield Answer(
+            name=use.name, feature=use.feature, where=use.where, answer=answer, how=support.how,
+            step_time_s=_price(resolved, repair) if priced and answer != EXACT else None,
         )  # fmt: skip
-    return found
 
 
 def _price(resolved: Resolved, repair: str) -> float | None:
@@ -102,12 +110,23 @@ def nearest(resolved: Resolved, name: str) -> Nearest | None:
     Raises:
         InputError: the target is unknown.
     """
+    slices = nearest_slices(resolved, name)
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            found: Nearest | None = end.value
+            return found
+
+
+def nearest_slices(resolved: Resolved, name: str) -> Generator[None, None, Nearest | None]:
+    """Find what `nearest` returns, one simulation a slice, so that gestures may come in between."""
     EXPORTERS.get(name)
     if len(resolved.plan.strategy.jobs) > 1 or not resolved.plan.workload.job.training:
         return None
     made, changes = _repaired(resolved, name)
     if _stands_against(made, name):
-        found = _by_degrees(made, name)
+        found = yield from _by_degrees(made, name)
         if found is None:
             return None
         made, words = found
@@ -138,7 +157,7 @@ def _repaired(resolved: Resolved, name: str) -> tuple[Resolved, list[str]]:
     return made, list(dict.fromkeys(changes))
 
 
-def _by_degrees(resolved: Resolved, name: str) -> tuple[Resolved, str] | None:
+def _by_degrees(resolved: Resolved, name: str) -> Generator[None, None, tuple[Resolved, str] | None]:
     """Return the fastest of the regular plans one or two changes away that a target can run."""
     best: tuple[bool, float, Resolved, str] | None = None
     tried = 0
@@ -151,6 +170,7 @@ def _by_degrees(resolved: Resolved, name: str) -> tuple[Resolved, str] | None:
             best = (not fits, seconds, made, words)
         if tried >= _MOST_TRIED:
             break
+        yield
     return (best[2], best[3]) if best else None
 
 

@@ -58,7 +58,9 @@ CAPABILITIES: Capabilities = {
     "torch_schedule": yes("get_schedule_class, or the same order from schedule.csv"),
     "other_schedule": yes("schedule.csv"),
     "custom_order": yes("schedule.csv"),
-    "blocking": nearly("torch starts transfers and waits for them where they are needed"),
+    "blocking": nearly(
+        "torch starts transfers and waits for them where they are needed", instead="blocking"
+    ),
     "buckets": nearly("DistributedDataParallel's buckets; with a pipeline or a cut layer all at the end"),
     "checkpoints": no("it saves at the end (--save); drop checkpoint_period_s"),
     "optimizer": yes(f"torch.optim; allowed: {', '.join(OPTIMIZERS)}", only=tuple(OPTIMIZERS)),
@@ -66,7 +68,7 @@ CAPABILITIES: Capabilities = {
         supported=True, exact=False, only=("bf16",),
         how="bf16 by autocast over fp32 weights, or by fully_shard's policy; allowed: bf16, fp32",
     ),
-    "gradient_precision": nearly("gradients are reduced in fp32"),
+    "gradient_precision": nearly("gradients are reduced in fp32", instead="gradient_precision"),
 }  # fmt: skip
 
 

@@ -68,12 +68,12 @@ CAPABILITIES: Capabilities = {
     "torch_schedule": yes("pipeline_parallel_schedule, or the same order as pipeline_parallel_schedule_csv"),
     "other_schedule": yes("pipeline_parallel_schedule_csv"),
     "custom_order": yes("pipeline_parallel_schedule_csv"),
-    "blocking": nearly("torch starts transfers and waits for them where they are needed"),
+    "blocking": nearly("torch starts transfers and waits for them where they are needed", instead="blocking"),
     "buckets": nearly("FSDP reduces block by block, plain replicas in buckets of 25 MiB"),
     "checkpoints": no("it counts in steps: drop checkpoint_period_s and set checkpoint.interval in the file"),
     "optimizer": yes("optimizer; allowed: adam, adamw", only=("adam", "adamw")),
     "precision": yes("training.mixed_precision_param; allowed: bf16, fp32", only=("bf16", "fp32")),
-    "gradient_precision": nearly("torchtitan reduces gradients in fp32"),
+    "gradient_precision": nearly("torchtitan reduces gradients in fp32", instead="gradient_precision"),
 }
 
 

@@ -29,6 +29,11 @@ class SourceText:
     """Code that the file may name: none, or see `explorer.base.trust`."""
 
     @property
+    def title(self) -> str:
+        """Name of the file alone, for notes whose parts are divided by semicolons."""
+        return Path(self.name).name.replace(";", ",")
+
+    @property
     def trust(self) -> Trust:
         """Code that may be run: what the file may name, and the model that the user names."""
         if isinstance(self.trusted, bool):

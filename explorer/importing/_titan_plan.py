@@ -111,7 +111,7 @@ def plan_of(settings: TitanSettings, source: SourceText) -> Resolved:
     workload = _workload(settings, graph, degrees.replicas, length)
     strategy, notes = _strategy(settings, source, graph, workload, degrees)
     model = Reference(reference=reference, sequence_length=longer)
-    note = "; ".join(["a torchtitan config", *settings.notes, *notes])
+    note = "; ".join([f"{source.title}, a torchtitan config", *settings.notes, *notes])
     plan = make_plan(
         model, graph, cluster_reference, cluster, workload, strategy,
         Provenance(searcher="import", note=note),

@@ -37,7 +37,8 @@ def plan_of(baseline: Baseline, source: SourceText) -> Imported:
     degrees = _degrees(baseline, cluster)
     workload = _workload(baseline, graph, degrees)
     strategy = _strategy(baseline, graph, cluster, workload, degrees)
-    said = Provenance(searcher="import", note="; ".join([f"a {baseline.trainer} config", *assumed]))
+    title = f"{source.title}, a {baseline.trainer} config"
+    said = Provenance(searcher="import", note="; ".join([title, *assumed]))
     plan = make_plan(model, graph, cluster_reference, cluster, workload, strategy, said)
     resolved = Resolved(plan=plan, graphs={"model": graph}, cluster=cluster, folder=source.folder)
     return Imported(resolved=resolved, unknown=baseline.unknown, assumed=tuple(assumed))

@@ -8,6 +8,8 @@ from typing import Any
 from explorer.base.errors import ExplorerError, PlanError
 from explorer.plan import Resolved
 from explorer.simulation.check import check as check_plan
+from explorer.views.export_answers import COUNTING, answer_rows
+from explorer.views.export_changes import changes_view
 
 MOST_CHARACTERS = 20_000
 """Most characters of one file that are shown; the download has them all."""
@@ -22,26 +24,30 @@ _BACK = {
 _GIVEN = "; model and cluster have to be named, as the file does not"
 
 
-def export_view(resolved: Resolved, target: str, *, check: bool = True) -> dict[str, Any]:
-    """Return `ExportView.view` of a plan for one target.
+def export_view(
+    resolved: Resolved, target: str, *, check: bool = True, before: tuple[Resolved, str] | None = None
+) -> dict[str, Any]:
+    """Return `ExportView.view` of a plan for one target, without what has to be simulated for it.
 
     Args:
         resolved: the plan with its inputs.
         target: name of an exporter.
         check: whether to read the files back, which loads the model again.
+        before: an earlier plan to say the change from, and what it is in words; None to say none.
 
     Raises:
         InputError: an unknown target.
     """
     from explorer.export import EXPORTERS, notes, preview, readable
 
-    EXPORTERS.get(target)
+    entry = EXPORTERS.get(target)
     files: Mapping[str, str] = {}
     plan, graphs = resolved.plan, resolved.graphs
     models = dict(graphs) if len(graphs) > 1 else resolved.graph
     refused = list(check_plan(models, resolved.cluster, plan.workload, plan.strategy))
-    rows = [] if refused else capability_table(resolved)
-    if not refused:
+    wrong = bool(refused)
+    rows = [] if wrong else capability_table(resolved)
+    if not wrong:
         try:
             files = preview(resolved, target)
         except PlanError as error:
@@ -60,6 +66,10 @@ def export_view(resolved: Resolved, target: str, *, check: bool = True) -> dict[
         "back": _back(resolved, target, files) if files and check else None,
         "can_check": bool(files) and readable(target),
         "capabilities": rows,
+        "documentation": entry.documentation,
+        "answers": [] if wrong else answer_rows(resolved, target, refused),
+        "nearest": COUNTING if refused and not wrong else None,
+        "changes": changes_view(before[0], resolved, target, before[1]) if before and files else None,
     }
 
 

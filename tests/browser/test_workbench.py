@@ -193,7 +193,7 @@ def test_export_shows_files_and_downloads(bench: Workbench) -> None:
     assert "explorer.plan/1" in download.value.path().read_text("utf-8")
     assert download.value.suggested_filename == "plan.yaml"
     bench.page.click("[data-target=torchtitan]")
-    bench.page.wait_for_selector("[data-file$='.py'], .ex-refused li")
+    bench.page.wait_for_selector("[data-file$='.py'], .ex-refused p")
 
 
 def test_setting_a_trait_moves_chips(bench: Workbench) -> None:

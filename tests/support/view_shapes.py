@@ -538,6 +538,51 @@ class CapabilityRow(Strict):
     answers: dict[str, Answer]
 
 
+class AnswerRow(Strict):
+    """What the target shown makes of a feature; `price` once it is simulated."""
+
+    feature: str
+    where: str
+    answer: Literal["exact", "approximate", "refused"]
+    how: str
+    price: str | None
+
+
+class NearestPlan(Strict):
+    """The nearest plan that the target can run."""
+
+    state: Literal["counting", "found", "none"]
+    text: str
+    changes: list[str]
+
+
+class ChangeRow(Strict):
+    """A setting or some lines that differ; None where there is none."""
+
+    key: str
+    before: str | None
+    after: str | None
+
+
+class ChangedFile(Strict):
+    """The part of a file that changed: what to copy, and how many lines went."""
+
+    name: str
+    text: str
+    lines: int
+    gone: int
+
+
+class Changes(Strict):
+    """What differs from an earlier plan, or why it cannot be said."""
+
+    against: str
+    rows: list[ChangeRow]
+    more: int
+    files: list[ChangedFile]
+    problem: str | None
+
+
 class ExportViewShape(Strict):
     """`ExportView.view`."""
 
@@ -552,6 +597,10 @@ class ExportViewShape(Strict):
     back: Back | None
     can_check: bool
     capabilities: list[CapabilityRow]
+    documentation: str
+    answers: list[AnswerRow]
+    nearest: NearestPlan | None
+    changes: Changes | None
 
 
 class RankRow(Strict):

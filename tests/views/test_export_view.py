@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from pydantic import TypeAdapter
@@ -14,12 +17,16 @@ from explorer.export import EXPORTERS, notes, preview, readable, refusals
 from explorer.export import roundtrip as back
 from explorer.export.roundtrip import load_back
 from explorer.plan import Resolved, make_plan, resolve
+from explorer.simulation.simulate import simulate
+from explorer.views.export_answers import nearest_view, price, price_slices
+from explorer.views.export_changes import changed_files, changes_view, merge_patch
 from explorer.views.export_preview import capability_table, export_view, file_rows
-from tests.export.samples import UNIFORM, uniform
+from tests.export.samples import UNIFORM, resolved, uniform
 from tests.support import view_shapes as shapes
 from widgets.base import refuse_unsendable
 
 NAMES = EXPORTERS.names()
+Value = TypeVar("Value")
 
 
 def small() -> Resolved:
@@ -74,8 +81,6 @@ def test_table_and_refusals_agree(name: str) -> None:
 def test_a_plan_that_is_wrong_is_refused_in_the_words_of_the_check() -> None:
     plan = small()
     job = plan.plan.strategy.job
-    from dataclasses import replace
-
     broken = replace(plan, plan=replace(plan.plan, strategy=plan.plan.strategy.with_job(
         replace(job, stages=job.stages[:-1])
     )))  # fmt: skip
@@ -138,3 +143,119 @@ def test_file_rows_say_what_they_leave_out() -> None:
     assert [item["bytes"] for item in rows] == [30_000, 2]
     assert rows[0]["omitted"] == "10000 more characters: the download has them all"
     assert rows[0]["text"] == "x" * 30_000
+
+
+def whole(slices: Generator[None, None, Value]) -> Value:
+    """All slices, one after the other."""
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+
+def step_s(plan: Resolved) -> float:
+    own = plan.plan
+    return simulate(plan.graph, plan.cluster, own.workload, own.strategy).step_time_s
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("sample", ["3d with zero", "eager order", "interleaved"])
+def test_every_use_of_a_feature_has_an_answer_and_every_refusal_a_row(name: str, sample: str) -> None:
+    from explorer.export.features import uses
+
+    plan = uniform(sample)
+    view = export_view(plan, name, check=False)
+    check_shape(view)
+    rows = view["answers"]
+    for use in uses(plan):
+        row = next(row for row in rows if row["feature"] == use.feature)
+        assert use.where in row["where"]
+    told = [row for row in rows if row["answer"] == "refused"]
+    assert bool(told) == (view["state"] == "refused")
+    assert all(any(row["feature"] in text for row in told) for text in refusals(plan, name))
+    assert all(row["how"] for row in told), "a refusal says the way out"
+    order = [("refused", "approximate", "exact").index(row["answer"]) for row in rows]
+    assert order == sorted(order), "what needs a decision stands first"
+    assert view["documentation"] == EXPORTERS.get(name).documentation
+    assert (view["nearest"] is not None) == (view["state"] == "refused")
+
+
+def test_a_refusal_is_priced_by_the_plan_without_it() -> None:
+    plan = resolved(stages=4, microbatches=8, schedule="zb_h1")
+    view = export_view(plan, "megatron")
+    rows, near = whole(price_slices(plan, "megatron", view["answers"]))
+    check_shape(view | {"answers": rows, "nearest": nearest_view(near, "megatron")})
+    assert near is not None
+    assert refusals(near.resolved, "megatron") == []
+    asked = resolved(stages=4, microbatches=8, schedule="1f1b")
+    row = next(row for row in rows if row["answer"] == "refused")
+    assert row["price"] == price(step_s(asked), step_s(plan))
+    assert nearest_view(near, "megatron")["text"].startswith(price(step_s(near.resolved), step_s(plan)))
+    assert all(row["price"] is None for row in rows if row["answer"] == "exact")
+
+
+def test_an_approximation_is_priced_by_what_runs_in_its_place() -> None:
+    plan = resolved(replicas=8, microbatches=4)
+    rows, near = whole(
+        price_slices(plan, "torchtitan", export_view(plan, "torchtitan", check=False)["answers"])
+    )
+    row = next(row for row in rows if row["answer"] == "approximate")
+    workload = plan.plan.workload.with_job(gradient_precision="fp32")
+    fp32 = replace(plan, plan=replace(plan.plan, workload=workload))
+    assert row["price"] == price(step_s(fp32), step_s(plan))
+    assert near is None, "what it runs as it is needs no other plan"
+
+
+def test_without_a_near_plan_it_says_so() -> None:
+    said = nearest_view(None, "megatron")
+    assert said["state"] == "none"
+    assert "megatron" in said["text"]
+
+
+def test_a_change_is_said_in_words_and_as_lines_to_copy() -> None:
+    before, after = resolved(tensor=8, microbatches=64), resolved(tensor=4, replicas=2, microbatches=64)
+    found = changes_view(before, after, "megatron", "run.sh")
+    row = next(row for row in found["rows"] if row["key"] == "--tensor-model-parallel-size")
+    assert (row["before"], row["after"]) == ("8", "4")
+    script = next(item for item in found["files"] if item["name"] == "run.sh")
+    assert "--tensor-model-parallel-size 4" in script["text"]
+    assert "--num-layers" not in script["text"], "what stays is not copied"
+    new = set(preview(after, "megatron")["run.sh"].splitlines())
+    old = set(preview(before, "megatron")["run.sh"].splitlines())
+    assert set(script["text"].splitlines()) <= new - old
+    assert changes_view(after, after, "megatron", "run.sh")["rows"] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_target_says_another_batch(name: str) -> None:
+    one, other = (resolved(replicas=4, microbatches=count, zero=3) for count in (4, 8))
+    view = export_view(other, name, check=False, before=(one, "where the session began"))
+    check_shape(view)
+    assert view["changes"]["problem"] is None
+    if name != "schedule_csv":  # its order has the microbatches only
+        assert view["changes"]["rows"]
+    assert sum(item["lines"] for item in view["changes"]["files"]) > 0
+
+
+def test_of_json_a_patch_is_copied() -> None:
+    one, other = (resolved(replicas=4, microbatches=4, zero=level) for level in (2, 3))
+    texts = [preview(plan, "deepspeed")["ds_config.json"] for plan in (one, other)]
+    found = changes_view(one, other, "deepspeed", "ds_config.json")
+    patch = json.loads(next(item["text"] for item in found["files"] if item["name"] == "ds_config.json"))
+    assert patch["zero_optimization"]["stage"] == 3
+    assert "train_batch_size" not in patch
+    assert merge_patch(json.loads(texts[0]), json.loads(texts[1])) == patch
+
+
+def test_lines_that_only_go_have_nothing_to_copy() -> None:
+    (found,) = changed_files({"a.sh": "x\ny\n# old\n"}, {"a.sh": "x\n# new\n"})
+    assert (found["text"], found["lines"], found["gone"]) == ("", 0, 1)
+    assert changed_files({"a.sh": "x\n# old\n"}, {"a.sh": "x\n# new\n"}) == []
+
+
+def test_what_the_baseline_cannot_say_is_a_sentence() -> None:
+    before = resolved(stages=4, microbatches=8, schedule="gpipe")
+    found = changes_view(before, resolved(stages=4, microbatches=8), "megatron", "where the session began")
+    assert "gpipe" in found["problem"]
+    assert found["rows"] == []

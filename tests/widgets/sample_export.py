@@ -11,10 +11,10 @@ from explorer.views.export_preview import export_view
 
 
 @cache
-def plan(model: str = "llama3-8b", cluster: str = "dgx-a100") -> Resolved:
+def plan(model: str = "llama3-8b", cluster: str = "dgx-a100", batch: int = 64) -> Resolved:
     """Four stages of two replicas."""
     graph, devices = explorer.load_model(model), explorer.load_cluster(cluster)
-    workload = explorer.default_workload(graph).with_job(global_batch=64)
+    workload = explorer.default_workload(graph).with_job(global_batch=batch)
     strategy = explorer.uniform(graph, devices, workload.job, stages=4, replicas=2)
     return resolve(make_plan(model, graph, cluster, devices, workload, strategy))
 
@@ -27,3 +27,8 @@ def view(target: str = "plan", **more: Any) -> dict[str, Any]:
 def refused_view() -> dict[str, Any]:
     """torchtitan has no gpt2 with tied embeddings over several stages."""
     return export_view(plan("gpt2-small"), "torchtitan")
+
+
+def changed_view() -> dict[str, Any]:
+    """Megatron's view of twice the batch of an imported script."""
+    return export_view(plan(batch=128), "megatron", before=(plan(), "run.sh, a Megatron-LM config"))

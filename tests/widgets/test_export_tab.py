@@ -9,9 +9,12 @@ import pytest
 import traitlets
 from pydantic import TypeAdapter
 
+from explorer.base.units import format_seconds
 from tests.support import view_shapes as shapes
 from widgets import Explorer, ExportView
 from widgets.base import refuse_unsendable
+
+SCRIPT = Path(__file__).parents[1] / "export" / "trainers" / "megatron" / "defaults_llama.sh"
 
 
 @pytest.fixture
@@ -115,6 +118,75 @@ def test_what_a_target_cannot_express_is_refused_by_name() -> None:
         assert page.view["state"] == "refused"
         assert any("gpt2-small" in item["what"] for item in page.view["refusals"])
         assert page.file == ""
+        assert not bench.error
+    finally:
+        bench.close()
+
+
+def test_the_nearest_plan_goes_on_the_board_and_undo_takes_it_back(bench: Explorer) -> None:
+    page = bench.export_panel.page
+    bench.set(schedule="zb_h1")
+    page.target = "megatron"
+    page.send_intent("action", action="export")
+    view = page.view
+    TypeAdapter(shapes.ExportViewShape).validate_python(view)
+    refuse_unsendable(view, "view")
+    assert view["state"] == "refused"
+    assert view["nearest"]["state"] == "found"
+    assert any(row["price"] for row in view["answers"] if row["answer"] == "refused")
+    asked = bench.strategy
+    page.send_intent("action", action="use_nearest")
+    assert not bench.error
+    assert bench.history.points[-1].note == "nearest plan that megatron can run"
+    assert bench.strategy.job.schedule == "1f1b"
+    assert page.view["state"] == "ready"
+    assert page.view["nearest"] is None
+    figures = bench.history.points[-1].figures
+    assert f"{format_seconds(figures.step_time_s)} " in view["nearest"]["text"], "at the price that was told"
+    bench.undo()
+    assert bench.strategy == asked
+    assert page.view["state"] == "refused"
+
+
+def test_a_plan_that_runs_as_it_is_has_no_nearer_one(bench: Explorer) -> None:
+    page = bench.export_panel.page
+    page.send_intent("action", action="export")
+    states = len(bench.history.points)
+    page.send_intent("action", action="use_nearest")
+    assert "plan runs the plan as it is" in bench.error
+    assert len(bench.history.points) == states
+
+
+def test_changes_are_said_since_the_session_began(bench: Explorer) -> None:
+    page = bench.export_panel.page
+    page.target = "megatron"
+    page.send_intent("action", action="export")
+    assert page.view["changes"]["rows"] == []
+    bench.set(global_batch=128)
+    changes = page.view["changes"]
+    assert changes["against"] == "where the session began"
+    assert "--global-batch-size" in [row["key"] for row in changes["rows"]]
+    bench.undo()
+    assert page.view["changes"]["rows"] == []
+
+
+def test_changes_are_said_since_the_import(tmp_path: Path) -> None:
+    from explorer.importing import import_file
+    from explorer.plan import save_plan
+
+    found = import_file(SCRIPT, "megatron").resolved
+    save_plan(found.plan, found.graphs, tmp_path / "today.yaml")
+    bench = Explorer("llama3-8b", "dgx-a100")
+    try:
+        bench.set(recompute="full")
+        bench.open_plan(tmp_path / "today.yaml")
+        page = bench.export_panel.page
+        page.target = "megatron"
+        page.send_intent("action", action="export")
+        assert page.view["changes"]["against"] == f"{SCRIPT.name}, a Megatron-LM config"
+        assert page.view["changes"]["rows"] == []
+        bench.set(recompute="full")
+        assert [row["key"] for row in page.view["changes"]["rows"]][:1] == ["--recompute-granularity"]
         assert not bench.error
     finally:
         bench.close()

@@ -54,7 +54,12 @@ def clipboard_is(page: WidgetPage, kind: str) -> None:
 @pytest.mark.parametrize("width", [500, 1000, 1400])
 def test_every_state_can_be_read(open_page: Open, width: int, dark: bool) -> None:
     page = open_page(width=width, dark=dark)
-    views = [{}, sample.refused_view(), *(sample.view(name) for name in ("plan", "torchrun", "torchtitan"))]
+    views = [
+        {},
+        sample.refused_view(),
+        sample.changed_view(),
+        *(sample.view(name) for name in ("plan", "torchrun", "torchtitan")),
+    ]
     for view in views:
         page.reset()
         show(page, view)
@@ -176,8 +181,10 @@ def test_refusals_are_named_with_the_way_out(open_page: Open) -> None:
     show(page, sample.refused_view())
     text = page.text(".ex-refused")
     assert "torchtitan cannot express this plan" in text
-    assert "parameters tied across stages" in text
-    assert "Way out: torchtitan refuses tied embeddings" in text
+    assert "Looking for the nearest plan" in text
+    row = page.page.locator(".ex-answers tr[data-feature='parameters tied across stages']").inner_text()
+    assert "refused" in row
+    assert "torchtitan refuses tied embeddings" in row
     assert not page.page.locator("pre").is_visible()
     assert page.page.locator("[data-action=download]").is_disabled()
     assert "refuses" in page.text("[data-target=torchtitan]")
@@ -186,12 +193,81 @@ def test_refusals_are_named_with_the_way_out(open_page: Open) -> None:
 def test_table_says_in_words_what_each_target_does(open_page: Open) -> None:
     page = open_page()
     show(page, sample.view("torchrun"))
+    row = page.page.locator(".ex-answers tr[data-feature='the precision']").inner_text()
+    assert "approximate" in row
+    assert "run in fp32" in row
+    summary = page.page.locator(".ex-table summary")
+    assert not page.page.locator(".ex-table table").is_visible(), "folded until it is asked for"
+    summary.focus()
+    page.page.keyboard.press("Enter")
     cells = page.page.locator("[data-answer='torchrun:note']")
     assert "nearly" in cells.first.inner_text()
+    page.receive("export", view=sample.view("torchrun", plan="another"))
+    assert page.page.locator(".ex-table table").is_visible(), "and open until it is folded again"
     row = page.page.locator(".ex-table tr:has-text('the precision')").first.inner_text()
     assert "run in fp32" in row
     assert "Loads back to the same strategy." in page.text(".ex-checks")
-    assert "Not to the letter: the precision (bf16): run in fp32" in page.text(".ex-checks")
+    assert page.leaked() == []
+
+
+@pytest.mark.parametrize("how", ["mouse", "keyboard"])
+def test_the_nearest_plan_is_a_button_with_its_price(open_page: Open, how: str) -> None:
+    page = open_page()
+    show(page, sample.refused_view())
+    assert page.page.locator("[data-action=use_nearest]").count() == 0
+    near = {
+        "state": "found",
+        "text": "8.9 s instead of 8.6 s a step",
+        "changes": ["without uneven stages (17, 15)"],
+    }
+    page.receive("export", view=sample.refused_view() | {"nearest": near})
+    assert "8.9 s instead of 8.6 s" in page.text(".ex-nearest")
+    assert "without uneven stages" in page.text(".ex-nearest")
+    button = page.page.locator("[data-action=use_nearest]")
+    if how == "mouse":
+        button.click()
+    else:
+        button.focus()
+        page.page.keyboard.press("Enter")
+    assert page.sent("export") == [{"seq": 1, "kind": "action", "action": "use_nearest"}]
+    none = near | {"state": "none", "text": "No plan near this one was found", "changes": []}
+    page.receive("export", view=sample.refused_view() | {"nearest": none}, seq=1)
+    assert "No plan near this one was found." in page.text(".ex-nearest")
+    assert page.leaked() == []
+
+
+def test_changed_lines_alone_are_copied(open_page: Open) -> None:
+    page = open_page()
+    view = sample.changed_view()
+    show(page, view)
+    assert "Changed since run.sh" in page.text(".ex-changes h3")
+    row = page.page.locator("[data-key='--global-batch-size']").inner_text()
+    assert row.split() == ["--global-batch-size", "64", "128"]
+    clipboard_is(page, "works")
+    page.page.focus("[data-action=copy-changes][data-of='run.sh']")
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_function("document.querySelector('.ex-said').textContent")
+    assert page.page.evaluate("window.copied").split() == ["--global-batch-size", "128"]
+    assert page.text(".ex-said") == "Copied 1 line of run.sh"
+    assert page.page.evaluate("document.activeElement.dataset.of") == "run.sh", "the focus is kept"
+    same = view["changes"] | {"rows": [], "files": []}
+    page.receive("export", view=view | {"changes": same})
+    assert "Nothing that these files say." in page.text(".ex-changes")
+    page.receive("export", view=view | {"changes": same | {"problem": "gpipe"}})
+    assert "gpipe" in page.text(".ex-changes")
+
+
+def test_documentation_is_a_link_to_the_web_and_nothing_else(open_page: Open) -> None:
+    page = open_page()
+    view = sample.view("megatron")
+    show(page, view)
+    link = page.page.locator("[data-action=documentation]")
+    assert link.get_attribute("href") == view["documentation"]
+    assert link.get_attribute("rel") == "noopener noreferrer"
+    for address in ("", "javascript:alert(1)"):
+        page.receive("export", view=view | {"documentation": address})
+        assert not link.is_visible()
+        assert link.get_attribute("href") is None
 
 
 def test_files_are_greyed_while_they_are_computed(open_page: Open) -> None:
@@ -219,6 +295,12 @@ def test_nothing_is_read_as_html(open_page: Open) -> None:
     page = open_page()
     bad = "<img src=x onerror=alert(1)>"
     file = {"name": bad, "text": bad, "shown": len(bad), "omitted": None, "bytes": len(bad)}
-    show(page, sample.view() | {"files": [file], "notes": [bad], "refusals": []})
+    answer = {"feature": bad, "where": bad, "answer": "approximate", "how": bad, "price": bad}
+    changes = {
+        "against": bad, "rows": [{"key": bad, "before": bad, "after": bad}], "more": 0, "problem": None,
+        "files": [{"name": bad, "text": bad, "lines": 1, "gone": 0}],
+    }  # fmt: skip
+    more = {"notes": [bad], "refusals": [], "answers": [answer], "changes": changes}
+    show(page, sample.view() | {"files": [file]} | more)
     assert page.page.locator("img").count() == 0
     assert page.page.locator("pre").text_content() == bad

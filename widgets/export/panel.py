@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from ipywidgets import Layout, VBox
 
+from explorer.base.errors import InputError
+from explorer.plan import Resolved
 from explorer.views import export_view
+from explorer.views.export_answers import nearest_view, price_slices
 from widgets.base import Widget
-from widgets.jobs import Idle
+from widgets.jobs import Idle, at_once
+from widgets.opening import plan_point
 from widgets.panel import Bench, Panel
-from widgets.session import Point
+from widgets.session import History, Point
 
 from .view import ExportView
+
+if TYPE_CHECKING:  # the registry of exporters is loaded when the tab is first opened
+    from explorer.export.nearest import Nearest
+
+IMPORTED = "import"
+"""Maker of states that are another trainer's config."""
 
 
 class ExportPanel(Panel):
@@ -24,6 +35,7 @@ class ExportPanel(Panel):
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
         self._asked = False
+        self._nearest: tuple[Point, str, Nearest | None] | None = None
         self._idle = Idle(bench.lock, self._failed)
         self.page = ExportView()
         self.page.observe(lambda _: bench.guard(self._draw_if_asked), "target")
@@ -34,8 +46,12 @@ class ExportPanel(Panel):
         return (self.page,)
 
     def actions(self) -> dict[str, Callable[[], Any]]:
-        """Return the actions: show the files, read them back."""
-        return {"export": self._export, "check_export": lambda: self.draw(check=True)}
+        """Return the actions: show the files, read them back, take the nearest plan that can be run."""
+        return {
+            "export": self._export,
+            "check_export": lambda: self.draw(check=True),
+            "use_nearest": self.use_nearest,
+        }
 
     def settled(self, now: Point) -> None:
         """Grey what is shown and make it anew in the next quiet moment."""
@@ -64,12 +80,48 @@ class ExportPanel(Panel):
             return
         self._asked = True
         self._idle.cancel()
-        view = export_view(now.resolved(), self.page.target, check=check or loads_quickly(now))
+        view = export_view(
+            now.resolved(), self.page.target,
+            check=check or loads_quickly(now), before=changed_since(self._bench.history),
+        )  # fmt: skip
         with self.page.hold_sync():
             self.page.view = view
             names = [item["name"] for item in view["files"]]
             if names and self.page.file not in names:
                 self.page.file = names[0]
+        if any(row["answer"] != "exact" for row in view["answers"]) and not self._idle.later(self._count):
+            at_once(self._count)
+
+    def use_nearest(self) -> None:
+        """Put the nearest plan that the target can run on the board, as an edit that Undo takes back.
+
+        Raises:
+            InputError: no plan near this one was found that it can run, or it runs this one.
+        """
+        from explorer.export.nearest import nearest
+
+        now, target = self._bench.now(), self.page.target
+        kept = self._nearest
+        known = kept is not None and kept[0] is now and kept[1] == target
+        found = kept[2] if kept is not None and known else nearest(now.resolved(), target)
+        if found is None or not found.changes:
+            raise InputError(
+                f"{target} runs the plan as it is" if found else f"nothing near is known that {target} runs",
+                key="target", found=target, allowed="change the plan, or choose another target",
+            )  # fmt: skip
+        point = plan_point(found.resolved)
+        self._bench.show(replace(point, note=f"nearest plan that {target} can run", maker="board"))
+
+    def _count(self) -> Iterator[None]:
+        """Add what has to be simulated to what is shown: prices, and the nearest plan."""
+        now, view = self._bench.history.now, self.page.view
+        if now is None or not view:
+            return
+        target = view["target"]
+        rows, found = yield from price_slices(now.resolved(), target, view["answers"])
+        near = nearest_view(found, target) if view["nearest"] else None
+        self._nearest = (now, target, found)
+        self.page.view = {**view, "answers": rows, "nearest": near}
 
     def _export(self) -> None:
         self._bench.open_tab(self.title)
@@ -84,6 +136,18 @@ class ExportPanel(Panel):
             raise error
 
         self._bench.guard(again)
+
+
+def changed_since(history: History) -> tuple[Resolved, str] | None:
+    """Return the plan from which the change is said, and what it is: the last import, else the first state.
+
+    Only states up to the one shown count.
+    """
+    points = history.points[: history.at + 1]
+    for point in reversed(points):
+        if point.maker == IMPORTED:
+            return point.resolved(), point.note.partition(";")[0]
+    return (points[0].resolved(), "where the session began") if points else None
 
 
 def loads_quickly(now: Point) -> bool:

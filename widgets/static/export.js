@@ -512,18 +512,45 @@ var Sync = class {
   }
 };
 
-// src/export/capabilities.js
-var WORDS = { yes: ["✓", "yes"], note: ["≈", "nearly"], no: ["▲", "refused"] };
-function drawTable(place, view) {
-  const text = JSON.stringify([view.target, view.capabilities]);
-  if (place.dataset.text === text) return;
+// src/export/answers.js
+var WORDS = { exact: ["✓", "exact"], approximate: ["≈", "approximate"], refused: ["▲", "refused"] };
+function drawRefusals(place, view, use) {
+  place.hidden = !view.refusals?.length;
+  const text = JSON.stringify([view.target, view.refusals, view.nearest]);
+  if (place.hidden || place.dataset.text === text) return;
   place.dataset.text = text;
-  const names = view.targets.map((item) => item.name);
+  const focused = place.contains(document.activeElement);
+  const named = view.answers.length ? [] : view.refusals;
   place.replaceChildren(
-    h("h3", { text: "What each target makes of this plan" }),
+    h("p", {}, triangle(), h("b", { text: `${view.target} cannot express this plan.` }), " Nothing is left out in silence, so there are no files."),
+    ...named.length ? [h("ul", {}, named.map(refusal))] : [],
+    ...view.nearest ? [nearestRow(view.nearest, use)] : []
+  );
+  if (focused) place.querySelector("button")?.focus();
+}
+var refusal = ({ what, way_out }) => h("li", {}, h("b", { text: what }), way_out ? h("span", { text: `Way out: ${way_out}` }) : null);
+function nearestRow({ state, text, changes }, use) {
+  if (state !== "found") return h("p", { class: "ex-nearest", text: `${text}${state === "counting" ? "…" : "."}` });
+  return h(
+    "div",
+    { class: "ex-nearest" },
+    h("button", { class: "sx-btn suggested", "data-action": "use_nearest", text: "Use the nearest plan it can run", on: { click: use } }),
+    h("b", { class: "ex-price", text }),
+    h("span", { text: changes.join("; ") })
+  );
+}
+function drawAnswers(place, view) {
+  place.hidden = !view.answers?.length;
+  const text = JSON.stringify([view.target, view.answers]);
+  if (place.hidden || place.dataset.text === text) return;
+  place.dataset.text = text;
+  const priced = view.answers.some((row) => row.price);
+  const label = `What ${view.target} makes of this plan`;
+  place.replaceChildren(
+    h("h3", { text: label }),
     h(
       "div",
-      { class: "sx-tablebox", tabindex: "0", role: "region", "aria-label": "What each target makes of this plan" },
+      { class: "sx-tablebox", tabindex: "0", role: "region", "aria-label": label },
       h(
         "table",
         {},
@@ -534,26 +561,82 @@ function drawTable(place, view) {
             "tr",
             {},
             h("th", { scope: "col", text: "This plan uses" }),
-            names.map((name) => h("th", { scope: "col", text: name, class: name === view.target ? "chosen" : null })),
-            h("th", { scope: "col", class: "ex-how", text: `How ${view.target} does it` })
+            h("th", { scope: "col", text: "Answer" }),
+            h("th", { scope: "col", class: "ex-how", text: "How, or the way out" }),
+            priced ? h("th", { scope: "col", text: "A step would take" }) : null
           )
         ),
         h(
           "tbody",
           {},
-          view.capabilities.map((row) => tableRow(row, names, view.target))
+          view.answers.map((row) => answerRow(row, priced))
         )
       )
     )
   );
 }
+function answerRow({ feature, where, answer, how, price }, priced) {
+  const [sign, word] = WORDS[answer];
+  return h(
+    "tr",
+    { "data-feature": feature },
+    h("th", { scope: "row" }, feature, where ? h("small", { text: where }) : null),
+    h("td", { class: `ex-is-${answer}`, "data-answer": answer }, h("span", { "aria-hidden": "true", text: `${sign} ` }), word),
+    h("td", { class: "ex-how", text: how }),
+    priced ? h("td", { class: "ex-price", text: price ?? "" }) : null
+  );
+}
+
+// src/export/capabilities.js
+var WORDS2 = { yes: ["✓", "yes"], note: ["≈", "nearly"], no: ["▲", "refused"] };
+function drawTable(place, view) {
+  const text = JSON.stringify([view.target, view.capabilities]);
+  if (place.dataset.text === text) return;
+  place.dataset.text = text;
+  const names = view.targets.map((item) => item.name);
+  const open = place.querySelector("details")?.open ?? false;
+  const focused = place.contains(document.activeElement) && document.activeElement.tagName === "SUMMARY";
+  place.replaceChildren(
+    h(
+      "details",
+      { open },
+      h("summary", { text: "What every target makes of this plan" }),
+      tableBox(view, names)
+    )
+  );
+  if (focused) place.querySelector("summary").focus();
+}
+var tableBox = (view, names) => h(
+  "div",
+  { class: "sx-tablebox", tabindex: "0", role: "region", "aria-label": "What every target makes of this plan" },
+  h(
+    "table",
+    {},
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        h("th", { scope: "col", text: "This plan uses" }),
+        names.map((name) => h("th", { scope: "col", text: name, class: name === view.target ? "chosen" : null })),
+        h("th", { scope: "col", class: "ex-how", text: `How ${view.target} does it` })
+      )
+    ),
+    h(
+      "tbody",
+      {},
+      view.capabilities.map((row) => tableRow(row, names, view.target))
+    )
+  )
+);
 function tableRow({ feature, where, answers }, names, target) {
   return h(
     "tr",
     {},
     h("th", { scope: "row" }, feature, h("small", { text: where })),
     names.map((name) => {
-      const [sign, word] = WORDS[answers[name].answer];
+      const [sign, word] = WORDS2[answers[name].answer];
       return h(
         "td",
         { class: `${answers[name].answer}${name === target ? " chosen" : ""}`, "data-answer": `${name}:${answers[name].answer}` },
@@ -564,6 +647,54 @@ function tableRow({ feature, where, answers }, names, target) {
     h("td", { class: "ex-how", text: answers[target].how })
   );
 }
+
+// src/export/changes.js
+function drawChanges(place, view, hand) {
+  const found = view.changes;
+  place.hidden = !found;
+  const text = JSON.stringify([view.target, found]);
+  if (!found || place.dataset.text === text) return;
+  place.dataset.text = text;
+  const label = `Changed since ${found.against}`;
+  if (found.problem || !found.rows.length) {
+    const said = found.problem ? `Cannot be said in the words of ${view.target}: ${found.problem}` : "Nothing that these files say.";
+    place.replaceChildren(h("h3", { text: label }), h("p", { class: "sx-sub", text: said }));
+    return;
+  }
+  place.replaceChildren(
+    h("h3", { text: label }),
+    h("div", { class: "sx-tablebox", tabindex: "0", role: "region", "aria-label": label }, changeTable(found)),
+    ...found.more ? [h("p", { class: "sx-sub", text: `and ${plural(found.more, "difference")} more` })] : [],
+    h("div", { class: "ex-buttons" }, found.files.filter((file) => file.text).map((file) => copyButton(file, hand)))
+  );
+}
+function copyButton(file, hand) {
+  const label = `Copy the changed lines of ${file.name}`;
+  return h("button", { class: "sx-btn", "data-action": "copy-changes", "data-of": file.name, text: label, on: { click: () => hand(file) } });
+}
+function changeTable({ rows }) {
+  return h(
+    "table",
+    {},
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        ["Setting", "Then", "Now"].map((word) => h("th", { scope: "col", text: word }))
+      )
+    ),
+    h(
+      "tbody",
+      {},
+      rows.map(
+        ({ key, before, after }) => h("tr", { "data-key": key }, h("th", { scope: "row" }, h("code", { text: key })), cell(before), cell(after))
+      )
+    )
+  );
+}
+var cell = (value) => value == null ? h("td", { class: "ex-unset", text: "not set" }) : h("td", {}, h("code", { text: value }));
 
 // src/common/copying.js
 async function copy(text, root) {
@@ -752,8 +883,13 @@ function makePage(root, tell) {
     h("button", { class: "sx-btn suggested", "data-action": "export", text: "Show the files", on: { click: () => tell.act("export") } })
   );
   const tabs = h("div", { class: "ex-tabs", role: "tablist", "aria-label": "Targets" });
-  const title = h("p", { class: "ex-title sx-sub" });
+  const what = h("span", {});
+  const documentation = h("a", { class: "ex-link", target: "_blank", rel: "noopener noreferrer", "data-action": "documentation" });
+  const title = h("p", { class: "ex-title sx-sub" }, what, documentation);
   const refusals = h("div", { class: "ex-refused", role: "alert" });
+  const answers = h("section", { class: "ex-answers", "aria-label": "What the target makes of this plan" });
+  const changes = h("section", { class: "ex-changes", "aria-label": "Changes since the baseline" });
+  const beside = h("div", { class: "ex-beside" }, answers, changes);
   const files = h("div", { class: "ex-files", role: "listbox", "aria-label": "Files" });
   const preview = h("pre", { class: "ex-pre", tabindex: "0", role: "region" });
   const omitted = h("p", { class: "ex-omitted sx-sub" });
@@ -766,7 +902,7 @@ function makePage(root, tell) {
     on: { click: () => tell.act("check_export") }
   });
   const table = h("div", { class: "ex-table" });
-  const panel = h("div", { class: "ex-panel", role: "tabpanel", tabindex: "-1" }, title, refusals, body, checks, checkButton);
+  const panel = h("div", { class: "ex-panel", role: "tabpanel", tabindex: "-1" }, title, refusals, beside, body, checks, checkButton);
   root.append(head, empty, tabs, panel, table);
   let shown = { view: {}, file: null };
   choose(tabs, (name) => tell.target(name));
@@ -804,9 +940,17 @@ function makePage(root, tell) {
       keyed(tabs, view.targets, (item) => item.name, makeTab, (tab, item) => drawTab(tab, item, item.name === target));
       const now = view.targets.find((item) => item.name === view.target);
       set(panel, { "aria-label": `${view.target}: ${now?.title ?? ""}` });
-      set(title, { text: now?.title ?? "" });
+      set(what, { text: now?.title ?? "" });
+      const address = safeAddress(view.documentation);
+      set(documentation, { text: `Documentation of ${view.target}`, href: address });
+      documentation.hidden = !address;
       for (const button of buttons.children) button.disabled = !file;
-      drawRefusals(refusals, view);
+      drawRefusals(refusals, view, () => tell.act("use_nearest"));
+      drawAnswers(answers, view);
+      drawChanges(changes, view, async (file2) => {
+        const done = await copy(file2.text, root);
+        say(done ? saidOf(file2) : `The browser does not let us copy; the lines stand in ${file2.name}`);
+      });
       body.hidden = !file;
       if (file) drawFiles({ files, preview, omitted }, view.files, file);
       keyed(checks, checkRows(view), (row) => row.text, () => h("li", {}), drawCheck);
@@ -843,20 +987,8 @@ function drawTab(tab, { name, notes, refused }, chosen) {
   set(small, { class: refused ? "bad" : "" });
   small.replaceChildren(...refused ? [triangle()] : [], text);
 }
-function drawRefusals(place, view) {
-  place.hidden = !view.refusals?.length;
-  const text = JSON.stringify([view.target, view.refusals]);
-  if (place.hidden || place.dataset.text === text) return;
-  place.dataset.text = text;
-  place.replaceChildren(
-    h("p", {}, triangle(), h("b", { text: `${view.target} cannot express this plan.` }), " Nothing is left out in silence, so there are no files."),
-    h(
-      "ul",
-      {},
-      view.refusals.map(({ what, way_out }) => h("li", {}, h("b", { text: what }), way_out ? h("span", { text: `Way out: ${way_out}` }) : null))
-    )
-  );
-}
+var safeAddress = (text) => /^https:\/\//.test(text ?? "") ? text : null;
+var saidOf = ({ name, lines, gone }) => `Copied ${plural(lines, "line")} of ${name}${gone > lines ? `; ${plural(gone - lines, "line")} more are gone from it` : ""}`;
 function drawFiles({ files, preview, omitted }, rows, file) {
   keyed(
     files,
@@ -884,18 +1016,14 @@ function drawFiles({ files, preview, omitted }, rows, file) {
   omitted.hidden = !file.omitted;
 }
 var longest = (text) => text.split("\n").reduce((most, line) => Math.max(most, line.length), 0);
-function checkRows(view) {
-  const back = view.back ? [{ ok: view.back.ok, text: view.back.text }] : [];
-  return [...back, ...(view.notes ?? []).map((text) => ({ ok: "note", text }))];
-}
-var SIGNS = { true: ["✓", "ok"], false: ["▲", "bad"], null: ["–", ""], note: ["≈", "note"] };
+var checkRows = (view) => view.back ? [{ ok: view.back.ok, text: view.back.text }] : [];
+var SIGNS = { true: ["✓", "ok"], false: ["▲", "bad"], null: ["–", ""] };
 function drawCheck(item, { ok, text }) {
   const [sign, kind] = SIGNS[String(ok)];
-  const lead = ok === "note" ? "Not to the letter: " : "";
   if (item.dataset.text === sign + text) return;
   item.dataset.text = sign + text;
   set(item, { class: kind });
-  item.replaceChildren(h("span", { class: "ex-sign", "aria-hidden": "true", text: sign }), h("span", { text: lead + text }));
+  item.replaceChildren(h("span", { class: "ex-sign", "aria-hidden": "true", text: sign }), h("span", { text }));
 }
 function selectAll(element) {
   const range = document.createRange();

@@ -10,11 +10,23 @@ export function drawTable(place, view) {
   if (place.dataset.text === text) return;
   place.dataset.text = text;
   const names = view.targets.map((item) => item.name);
+  const open = place.querySelector("details")?.open ?? false;
+  const focused = place.contains(document.activeElement) && document.activeElement.tagName === "SUMMARY";
   place.replaceChildren(
-    h("h3", { text: "What each target makes of this plan" }),
+    h(
+      "details",
+      { open },
+      h("summary", { text: "What every target makes of this plan" }),
+      tableBox(view, names),
+    ),
+  );
+  if (focused) place.querySelector("summary").focus();
+}
+
+const tableBox = (view, names) =>
     h(
       "div",
-      { class: "sx-tablebox", tabindex: "0", role: "region", "aria-label": "What each target makes of this plan" },
+      { class: "sx-tablebox", tabindex: "0", role: "region", "aria-label": "What every target makes of this plan" },
       h(
         "table",
         {},
@@ -35,9 +47,7 @@ export function drawTable(place, view) {
           view.capabilities.map((row) => tableRow(row, names, view.target)),
         ),
       ),
-    ),
-  );
-}
+    );
 
 function tableRow({ feature, where, answers }, names, target) {
   return h(

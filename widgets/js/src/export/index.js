@@ -5,7 +5,9 @@ import { bytes, plural } from "../common/format.js";
 import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
+import { drawAnswers, drawRefusals } from "./answers.js";
 import { drawTable } from "./capabilities.js";
+import { drawChanges } from "./changes.js";
 import { copy, download } from "./handing.js";
 import { tint } from "./tint.js";
 import { zip } from "./zip.js";
@@ -53,8 +55,13 @@ function makePage(root, tell) {
     h("button", { class: "sx-btn suggested", "data-action": "export", text: "Show the files", on: { click: () => tell.act("export") } }),
   );
   const tabs = h("div", { class: "ex-tabs", role: "tablist", "aria-label": "Targets" });
-  const title = h("p", { class: "ex-title sx-sub" });
+  const what = h("span", {});
+  const documentation = h("a", { class: "ex-link", target: "_blank", rel: "noopener noreferrer", "data-action": "documentation" });
+  const title = h("p", { class: "ex-title sx-sub" }, what, documentation);
   const refusals = h("div", { class: "ex-refused", role: "alert" });
+  const answers = h("section", { class: "ex-answers", "aria-label": "What the target makes of this plan" });
+  const changes = h("section", { class: "ex-changes", "aria-label": "Changes since the baseline" });
+  const beside = h("div", { class: "ex-beside" }, answers, changes);
   const files = h("div", { class: "ex-files", role: "listbox", "aria-label": "Files" });
   const preview = h("pre", { class: "ex-pre", tabindex: "0", role: "region" });
   const omitted = h("p", { class: "ex-omitted sx-sub" });
@@ -67,7 +74,7 @@ function makePage(root, tell) {
     on: { click: () => tell.act("check_export") },
   });
   const table = h("div", { class: "ex-table" });
-  const panel = h("div", { class: "ex-panel", role: "tabpanel", tabindex: "-1" }, title, refusals, body, checks, checkButton);
+  const panel = h("div", { class: "ex-panel", role: "tabpanel", tabindex: "-1" }, title, refusals, beside, body, checks, checkButton);
   root.append(head, empty, tabs, panel, table);
 
   let shown = { view: {}, file: null };
@@ -107,9 +114,17 @@ function makePage(root, tell) {
       keyed(tabs, view.targets, (item) => item.name, makeTab, (tab, item) => drawTab(tab, item, item.name === target));
       const now = view.targets.find((item) => item.name === view.target);
       set(panel, { "aria-label": `${view.target}: ${now?.title ?? ""}` });
-      set(title, { text: now?.title ?? "" });
+      set(what, { text: now?.title ?? "" });
+      const address = safeAddress(view.documentation);
+      set(documentation, { text: `Documentation of ${view.target}`, href: address });
+      documentation.hidden = !address;
       for (const button of buttons.children) button.disabled = !file;
-      drawRefusals(refusals, view);
+      drawRefusals(refusals, view, () => tell.act("use_nearest"));
+      drawAnswers(answers, view);
+      drawChanges(changes, view, async (file) => {
+        const done = await copy(file.text, root);
+        say(done ? saidOf(file) : `The browser does not let us copy; the lines stand in ${file.name}`);
+      });
       body.hidden = !file;
       if (file) drawFiles({ files, preview, omitted }, view.files, file);
       keyed(checks, checkRows(view), (row) => row.text, () => h("li", {}), drawCheck);
@@ -151,20 +166,10 @@ function drawTab(tab, { name, notes, refused }, chosen) {
   small.replaceChildren(...(refused ? [triangle()] : []), text);
 }
 
-function drawRefusals(place, view) {
-  place.hidden = !view.refusals?.length;
-  const text = JSON.stringify([view.target, view.refusals]);
-  if (place.hidden || place.dataset.text === text) return;
-  place.dataset.text = text;
-  place.replaceChildren(
-    h("p", {}, triangle(), h("b", { text: `${view.target} cannot express this plan.` }), " Nothing is left out in silence, so there are no files."),
-    h(
-      "ul",
-      {},
-      view.refusals.map(({ what, way_out }) => h("li", {}, h("b", { text: what }), way_out ? h("span", { text: `Way out: ${way_out}` }) : null)),
-    ),
-  );
-}
+/** An address that may be a link; anything but the web is not. */
+const safeAddress = (text) => (/^https:\/\//.test(text ?? "") ? text : null);
+
+const saidOf = ({ name, lines, gone }) => `Copied ${plural(lines, "line")} of ${name}${gone > lines ? `; ${plural(gone - lines, "line")} more are gone from it` : ""}`;
 
 function drawFiles({ files, preview, omitted }, rows, file) {
   keyed(
@@ -196,20 +201,17 @@ function drawFiles({ files, preview, omitted }, rows, file) {
 /** Characters of the longest line: a file that is one line is wrapped. */
 const longest = (text) => text.split("\n").reduce((most, line) => Math.max(most, line.length), 0);
 
-function checkRows(view) {
-  const back = view.back ? [{ ok: view.back.ok, text: view.back.text }] : [];
-  return [...back, ...(view.notes ?? []).map((text) => ({ ok: "note", text }))];
-}
+/** What reading the files back gave; what is not exact stands in the answers. */
+const checkRows = (view) => (view.back ? [{ ok: view.back.ok, text: view.back.text }] : []);
 
-const SIGNS = { true: ["✓", "ok"], false: ["▲", "bad"], null: ["–", ""], note: ["≈", "note"] };
+const SIGNS = { true: ["✓", "ok"], false: ["▲", "bad"], null: ["–", ""] };
 
 function drawCheck(item, { ok, text }) {
   const [sign, kind] = SIGNS[String(ok)];
-  const lead = ok === "note" ? "Not to the letter: " : "";
   if (item.dataset.text === sign + text) return;
   item.dataset.text = sign + text;
   set(item, { class: kind });
-  item.replaceChildren(h("span", { class: "ex-sign", "aria-hidden": "true", text: sign }), h("span", { text: lead + text }));
+  item.replaceChildren(h("span", { class: "ex-sign", "aria-hidden": "true", text: sign }), h("span", { text }));
 }
 
 function selectAll(element) {
