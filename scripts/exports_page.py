@@ -17,6 +17,12 @@ HEAD = """# Exports
 What `explorer export --to NAME` makes of a plan: = exactly, ~ nearly, x refused by name before anything is
 written. Values in brackets are those that a target has. `--nearest` exports the nearest plan that a target
 can run and says what it costs. This page is made by `python scripts/exports_page.py`.
+
+In the tests the files are read by the trainers' own parsers where these are installed: Megatron-Core's,
+DeepSpeed's, Accelerate's, torchtitan's. Modules for Megatron Bridge, which needs GPUs, are read by
+`explorer import` alone, and the names of their fields compared with Megatron-Core's. Steps of a small
+model are run on processors with the script of `torch` and with Accelerate; DeepSpeed's files are read
+only, as it would compile operators of its own first.
 """
 
 
