@@ -66,8 +66,12 @@ def _towers(graph: LayerGraph, _cluster: Cluster, job: Job) -> Strategy:
         paper="Jeon et al., GraphPipe: Improving Performance and Scalability of DNN Training with Graph"
         " Pipeline Parallelism, ASPLOS 2025",
         year=2024,
-        uses=Uses(schedules=("graphpipe",), options=("stage DAG", "microbatch size per stage")),
-        missing="its planner over series-parallel graphs",
+        uses=Uses(
+            schedules=("graphpipe",),
+            searchers=("graphpipe",),
+            options=("stage DAG", "microbatch size per stage"),
+        ),
+        missing="its planner's choice of a microbatch size for every stage",
         claims=(
             Claim(
                 text=f"depth counts on the longest path: (m + d - 1)(F + B) for six stages of depth d"
