@@ -21,8 +21,8 @@ can run and says what it costs. This page is made by `python scripts/exports_pag
 In the tests the files are read by the trainers' own parsers where these are installed: Megatron-Core's,
 DeepSpeed's, Accelerate's, torchtitan's. Modules for Megatron Bridge, which needs GPUs, are read by
 `explorer import` alone, and the names of their fields compared with Megatron-Core's. Steps of a small
-model are run on processors with the script of `torch` and with Accelerate; DeepSpeed's files are read
-only, as it would compile operators of its own first.
+model are run on processors with the script of `torch`, with Accelerate and with DeepSpeed (ZeRO 2; its
+pipeline is read only).
 """
 
 

@@ -1,4 +1,4 @@
-"""Accelerate runs exported plans: steps of a small model on ranks, equal to one process."""
+"""Accelerate and DeepSpeed run exported plans: steps of a small model on ranks, equal to one process."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def trained(plan: Resolved, target: str, folder: Path) -> tuple[list[float], str
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = str(found.getsockname()[1])
-    given = {"PYTHON": sys.executable, "PYTHONPATH": "", "GLOO_SOCKET_IFNAME": "lo", "MASTER_PORT": port}
+    given = {"PYTHON": sys.executable, "PYTHONPATH": "", "GLOO_SOCKET_IFNAME": "lo", "MASTER_PORT": port,
+             "DS_ACCELERATOR": "cpu"}  # fmt: skip
     done = subprocess.run(
         ["bash", str(folder / "run.sh"), str(SCRIPT)],
         env={**os.environ, **given}, cwd=folder, capture_output=True, text=True, check=False, timeout=300,
@@ -80,3 +81,11 @@ def test_accelerate_trains_an_exported_plan(tmp_path: Path) -> None:
     losses, told = trained(small(replicas=2, microbatches=2), "accelerate", tmp_path)
     assert told == "MULTI_CPU DistributedDataParallel cpu"
     assert losses == pytest.approx(losses_of_one_process(1e-2), abs=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("deepspeed") is None, reason="needs deepspeed: its files are not run here")
+def test_deepspeed_trains_an_exported_plan(tmp_path: Path) -> None:
+    losses, told = trained(small(replicas=2, microbatches=2, zero=2), "deepspeed", tmp_path)
+    assert told == "DeepSpeedEngine 2 cpu"
+    assert losses == pytest.approx(losses_of_one_process(3e-4), abs=1e-5)

@@ -1,11 +1,12 @@
 """Two steps of the small decoder with a trainer's own engine, started by an exported `run.sh`.
 
-`trainer_steps.py training_arguments.json` takes Accelerate. The last rank prints the mean loss of each step
-over all samples, and who cut what.
+`trainer_steps.py training_arguments.json` takes Accelerate, `trainer_steps.py --deepspeed ...` DeepSpeed. The
+last rank prints the mean loss of each step over all samples, and who cut what.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
 import sys
@@ -76,9 +77,36 @@ def with_accelerate(arguments: Any) -> str:
     return f"{engine.distributed_type.value} {type(model).__name__} {engine.device.type}"
 
 
+def with_deepspeed() -> str:
+    """Train as `ds_config.json` says."""
+    import deepspeed
+
+    # its operators are C++ that it would compile now, with a lock that a killed run leaves behind
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    options = deepspeed.add_config_arguments(argparse.ArgumentParser()).parse_args()
+    deepspeed.init_distributed("gloo")
+    torch.manual_seed(0)
+    model = OWN.model()
+    engine, *_ = deepspeed.initialize(args=options, model=model, model_parameters=model.parameters())
+    size, passes = engine.train_micro_batch_size_per_gpu(), engine.gradient_accumulation_steps()
+    steps = pieces(dist.get_rank(), dist.get_world_size(), size, passes)
+    for step, parts in enumerate(steps, 1):
+        total = torch.zeros(())
+        for inputs, targets in parts:
+            loss = OWN.loss(engine(inputs), targets)
+            engine.backward(loss)
+            engine.step()
+            total += loss.detach() / passes
+        say(step, mean_of_ranks(total))
+    return f"{type(engine).__name__} {engine.zero_optimization_stage()} {engine.device.type}"
+
+
 def main() -> None:
     """Train, and say what trained."""
-    told = with_accelerate(json.loads(Path(sys.argv[1]).read_text()))
+    if "--deepspeed" in sys.argv:
+        told = with_deepspeed()
+    else:
+        told = with_accelerate(json.loads(Path(sys.argv[1]).read_text()))
     if dist.get_rank() == dist.get_world_size() - 1:
         print(f"trained by {told}", flush=True)
     dist.barrier()
