@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
 from typing import Any
 
 from explorer.base.errors import ExplorerError
+from explorer.base.formats import json_text, parse_json
 from explorer.plan import Resolved
 
 MOST_ROWS = 60
@@ -77,8 +77,8 @@ def changed_files(before: Mapping[str, str], after: Mapping[str, str]) -> list[d
 
 
 def _patch(before: str, after: str) -> tuple[list[str], int]:
-    patch = merge_patch(json.loads(before) if before else {}, json.loads(after))
-    return json.dumps(patch, indent=2, ensure_ascii=False).splitlines(), 0
+    old, new = (parse_json(text or "{}", ours=False) for text in (before, after))
+    return json_text(merge_patch(old, new)).splitlines(), 0
 
 
 def merge_patch(before: Any, after: Any) -> Any:
