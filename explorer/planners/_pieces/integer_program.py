@@ -6,10 +6,10 @@ in seconds, gives the same answer on every machine.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import subprocess
 import sys
+from functools import lru_cache
 from typing import Any
 
 from explorer.base.checkpoints import checkpoint
@@ -21,9 +21,8 @@ CHILD = "explorer.schedules._milp_child"
 PAUSE_S = 0.02
 MOST_NODES = 100_000
 """Nodes of the branch and bound."""
-MOST_KNOWN = 256
+MOST_KNOWN = 64
 """Answers that are remembered."""
-_KNOWN: dict[str, tuple[float, ...]] = {}
 
 
 def least(program: Program) -> tuple[float, ...]:
@@ -39,16 +38,10 @@ def least(program: Program) -> tuple[float, ...]:
         "factors": [list(terms.values()) for _, terms in program.rows],
         "start": [], "target": 0.0, "nodes": MOST_NODES, "seconds": 0,
     }  # fmt: skip
-    text = json.dumps(asked)
-    key = hashlib.sha256(text.encode()).hexdigest()
-    if key not in _KNOWN:
-        found = _answer(text)
-        if len(_KNOWN) >= MOST_KNOWN:
-            _KNOWN.clear()
-        _KNOWN[key] = found
-    return _KNOWN[key]
+    return _answer(json.dumps(asked))
 
 
+@lru_cache(MOST_KNOWN)
 def _answer(text: str) -> tuple[float, ...]:
     child = subprocess.Popen(
         [sys.executable, "-m", CHILD],

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from explorer.base.caching import IdentityCache
+from explorer.base.caching import remembered
 from explorer.base.checkpoints import checkpoint
 from explorer.base.registry import Option
+from explorer.cluster import Cluster
 from explorer.costs.memory import StageMemory
+from explorer.graph import LayerGraph
 from explorer.planners._pieces.choice_graph import ChoiceGraph, FloatArray, IntArray
 from explorer.planners._pieces.plans import judged
 from explorer.search.evaluator import Candidate, Evaluator
@@ -31,6 +33,7 @@ from explorer.tables import (
     layer_choices,
     with_choices,
 )
+from explorer.workload import Job
 
 AXES = Option(name="axes", default=2, help="mesh axes over which layers are split", choices=(1, 2))
 OUTER, INNER = "outer", "inner"
@@ -111,9 +114,6 @@ def shapes(problem: Problem, axes: int) -> list[tuple[tuple[str, int], ...]]:
     return found
 
 
-_MESHES = IdentityCache(64)
-
-
 def layer_mesh(
     problem: Problem, axes: Sequence[tuple[str, int]], microbatch: int, *, memory: bool = False
 ) -> LayerMesh:
@@ -128,21 +128,29 @@ def layer_mesh(
     Raises:
         InputError: there is no cluster.
     """
-    cluster = problem.needed_cluster
-    key = (tuple(axes), microbatch, memory, problem.job, tuple(problem.order))
-    return _MESHES.get(
-        (problem.graph, cluster), key, lambda: _made(problem, tuple(axes), microbatch, memory=memory)
+    order = tuple(problem.order)
+    return _made(
+        problem.graph, problem.needed_cluster, problem.job, order, tuple(axes), microbatch, memory=memory
     )
 
 
-def _made(problem: Problem, axes: tuple[tuple[str, int], ...], microbatch: int, *, memory: bool) -> LayerMesh:
-    graph, job = problem.graph, problem.job
+@remembered(64)
+def _made(
+    graph: LayerGraph,
+    cluster: Cluster,
+    job: Job,
+    devices: tuple[int, ...],
+    axes: tuple[tuple[str, int], ...],
+    microbatch: int,
+    *,
+    memory: bool,
+) -> LayerMesh:
     stage = Stage(
         layers=tuple(layer.name for layer in graph.layers),
-        meshes=(Mesh(devices=tuple(problem.order), axes=axes),),
+        meshes=(Mesh(devices=devices, axes=axes),),
         microbatch_samples=microbatch,
     )
-    lane = lane_of(graph, problem.needed_cluster, job, stage)
+    lane = lane_of(graph, cluster, job, stage)
     choices = [item for item in layer_choices(graph, stage) if _shares(item, axes, microbatch)]
     table = EdgeTable(LayerTable(lane, choices))
     times, ways = job.global_batch // microbatch, 2 if job.training else 1
