@@ -332,7 +332,11 @@ def test_the_notebook_executes() -> None:
     path = Path(__file__).parents[2] / "notebooks" / "explore.ipynb"
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(
-        notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": path.parent}}
+        notebook,
+        timeout=600,
+        startup_timeout=600,
+        kernel_name="python3",
+        resources={"metadata": {"path": path.parent}},
     ).execute()
     shown = notebook.cells[-1].outputs[0]["data"]
     assert "llama3-8b on dgx-a100" in shown["text/plain"]
