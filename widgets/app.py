@@ -17,6 +17,7 @@ from explorer.base.compiling import compile_in_background
 from explorer.base.errors import InputError
 from explorer.base.trust import Trust
 from explorer.base.units import format_seconds
+from explorer.explain.names import counted
 from explorer.plan import Resolved
 from explorer.views.tiles import Baseline
 
@@ -251,7 +252,7 @@ class Explorer(StateTraits):
         degrees, report = degrees_of(now), now.report
         return (
             f"<Explorer: {self.model} on {self.cluster},"
-            f" {degrees.stages} stages x {degrees.replicas} replicas,"
+            f" {counted(degrees.stages, 'stage')} x {counted(degrees.replicas, 'replica')},"
             f" {format_seconds(report.step_time_s)} a step, {'fits' if report.feasible else 'does not fit'}>"
         )
 

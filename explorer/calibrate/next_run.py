@@ -17,6 +17,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from explorer.calibrate.step_posterior import ROW_SD
 from explorer.calibrate.steps import calibrated_covariance, slopes_of
 from explorer.cluster import Cluster
 from explorer.costs.model_key import model_key
+from explorer.explain.names import counted
 from explorer.strategies.degrees import Degrees
 from explorer.strategies.degrees_neighbours import neighbouring_degrees
 from explorer.strategies.degrees_reading import ranks_of, regular_degrees
@@ -126,15 +128,20 @@ def _candidates(cluster: Cluster, runs: Sequence[MeasuredRun]) -> Iterator[Measu
 
 
 _WORDS = {
-    "tensor": "tensor parallel {}", "stages": "{} pipeline stages", "replicas": "{} replicas",
-    "context": "context parallel {}", "microbatch_size": "microbatch {}", "recompute": "recomputation: {}",
-    "zero": "ZeRO {}",
+    "tensor": "tensor parallel {}", "context": "context parallel {}", "microbatch_size": "microbatch {}",
+    "recompute": "recomputation: {}", "zero": "ZeRO {}",
 }  # fmt: skip
 """Changes that a short run can make, in words."""
+_NOUNS = {"stages": "pipeline stage", "replicas": "replica"}
+"""The others of them: what they change the number of."""
 
 
 def _change(own: Degrees, other: Degrees) -> str | None:
-    """Say in words what another plan changes; None if it changes what is not in `_WORDS`."""
+    """Say in words what another plan changes; None if it changes what there are no words for."""
     changed = [key for key in Degrees.__slots__ if getattr(own, key) != getattr(other, key)]
-    told = [_WORDS[key].format(getattr(other, key)) for key in changed if key in _WORDS]
+    told = [_said(key, getattr(other, key)) for key in changed if key in {*_WORDS, *_NOUNS}]
     return ", ".join(told) if told and len(told) == len(changed) else None
+
+
+def _said(key: str, value: Any) -> str:
+    return counted(value, _NOUNS[key]) if key in _NOUNS else _WORDS[key].format(value)

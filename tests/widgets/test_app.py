@@ -323,21 +323,3 @@ def test_export_follows_the_board(bench: Explorer) -> None:
     assert page.view["files"][0]["text"] != first
     page.target = "schedule_csv"
     assert page.view["files"] or page.view["refusals"]
-
-
-def test_the_notebook_executes() -> None:
-    import nbformat
-    from nbclient import NotebookClient
-
-    path = Path(__file__).parents[2] / "notebooks" / "explore.ipynb"
-    notebook = nbformat.read(path, as_version=4)
-    NotebookClient(
-        notebook,
-        timeout=600,
-        startup_timeout=600,
-        kernel_name="python3",
-        resources={"metadata": {"path": path.parent}},
-    ).execute()
-    shown = notebook.cells[-1].outputs[0]["data"]
-    assert "llama3-8b on dgx-a100" in shown["text/plain"]
-    assert "application/vnd.jupyter.widget-view+json" in shown
