@@ -20,7 +20,17 @@ from explorer.base.trust import Trust
 from explorer.importing._source import SourceText
 from explorer.importing.spec import Imported, Importer, UnknownKey
 
-__all__ = ["IMPORTERS", "Imported", "Importer", "UnknownKey", "import_file", "recognised", "source_text"]
+__all__ = [
+    "IMPORTERS",
+    "Imported",
+    "Importer",
+    "SourceText",
+    "UnknownKey",
+    "import_file",
+    "import_text",
+    "recognised",
+    "source_text",
+]
 
 IMPORTERS: Registry[Importer] = Registry("importer", "explorer.importing")
 
@@ -42,14 +52,23 @@ def import_file(
         PlanError: keys that contradict each other, or what a plan cannot express; lists all of it.
     """
     main = IMPORTERS.get(name).main if name else _main_of(path)
-    found = replace(source_text(path, main, model, cluster), trusted=trust)
-    entry = IMPORTERS.get(name or _only(found))
+    return import_text(replace(source_text(path, main, model, cluster), trusted=trust), name)
+
+
+def import_text(source: SourceText, name: str = "") -> Imported:
+    """Read a text as the config of the trainer called `name`; without a name, of the trainer that it shows.
+
+    Raises:
+        InputError: the trainer is unknown or not told, or the text cannot be read as a plan.
+        PlanError: keys that contradict each other, or what a plan cannot express; lists all of it.
+    """
+    entry = IMPORTERS.get(name or _only(source))
     try:
-        imported: Imported = entry.function(found)
+        imported: Imported = entry.function(source)
     except PlanError as error:
-        raise PlanError(error.problems, file=error.file or found.name) from None
+        raise PlanError(error.problems, file=error.file or source.name) from None
     except InputError as error:
-        raise error.within(file=found.name) from None
+        raise error.within(file=source.name) from None
     return imported
 
 

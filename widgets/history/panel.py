@@ -11,7 +11,8 @@ from ipywidgets import Layout, VBox
 
 from explorer.base.errors import ExplorerError, InputError
 from explorer.base.formats import yaml_text
-from explorer.base.plain_data import parse_document, read_document
+from explorer.base.plain_data import SUFFIXES, parse_document, read_document
+from explorer.importing import SourceText, recognised, source_text
 from explorer.plan import from_document, to_document
 from widgets.base import Widget
 from widgets.opening import file_point, plan_point
@@ -22,6 +23,7 @@ from widgets.session import Point
 from .file import SCHEMA, parse_session
 from .saving import Saving
 from .states import States
+from .trainers import open_config
 
 LONGEST_UPLOAD = 16 * 2**20
 """Most characters of an uploaded file; plans are a thousandth of it."""
@@ -50,6 +52,7 @@ class HistoryPanel(Panel):
     def __init__(self, bench: Kept) -> None:
         self._bench = bench
         self._path, self._error = "", ""
+        self._remarks: tuple[str, ...] = ()
         self.states = States()
         self.states.on_intent(self._answer)
         self.box = VBox([self.states], layout=Layout(width="100%"))
@@ -110,7 +113,7 @@ class HistoryPanel(Panel):
 
     def _open(self, typed: str, work: Callable[[], Any]) -> None:
         """Open a file; show an error at the field, which keeps what was typed."""
-        self._path, self._error = typed, ""
+        self._path, self._error, self._remarks = typed, "", ()
         with self._bench.lock:
             try:
                 work()
@@ -120,6 +123,10 @@ class HistoryPanel(Panel):
             self.draw()
 
     def _open_path(self, path: str) -> None:
+        source = source_text(Path(path), "", None, None)
+        if _is_trainers(source):
+            self._open_config(source)
+            return
         data = read_document(Path(path))
         if isinstance(data, dict) and data.get("schema") == SCHEMA:
             self._bench.saving.reopen_session(parse_session(data, file=path))
@@ -129,6 +136,10 @@ class HistoryPanel(Panel):
     def _open_text(self, name: str, text: str) -> None:
         if len(text) > LONGEST_UPLOAD:
             raise InputError("the file is too long", file=name, allowed=f"up to {LONGEST_UPLOAD} characters")
+        source = SourceText(name=name, text=text, folder=Path())
+        if _is_trainers(source):
+            self._open_config(source)
+            return
         try:
             data = parse_document(text, json_text=name.endswith(".json"))
         except InputError as error:
@@ -137,6 +148,11 @@ class HistoryPanel(Panel):
             self._bench.saving.reopen_session(parse_session(data, file=name))
         else:
             self._bench.show(plan_point(from_document(data, file=name, trust=self._named())))
+
+    def _open_config(self, source: SourceText) -> None:
+        opened = open_config(source, self._bench.history.now)
+        self._bench.show(opened.point)
+        self._remarks = opened.remarks
 
     def _named(self) -> tuple[str, ...]:
         """Return the model shown: if it is code, a person named it, and a file may name it too."""
@@ -182,7 +198,7 @@ class HistoryPanel(Panel):
             "file": {"value": self._path, "error": self._error or None},
             "offer": f"You were here {offer.words(history.clock())}" if offer is not None else None,
             "saved": self._saved(),
-            "remarks": list(saving.remarks),
+            "remarks": [*self._remarks, *saving.remarks],
             "problem": saving.problem or None,
             "ready": bench.history.now is not None,
         }
@@ -215,6 +231,17 @@ class HistoryPanel(Panel):
         if saving.saved_s is None:
             return f"Nothing to save yet; the first change is kept in {saving.path or saving.first}."
         return f"Saved at {clock_time(saving.saved_s)} in {saving.path}."
+
+
+def _is_trainers(source: SourceText) -> bool:
+    """Tell whether a text is a trainer's config, and no plan or session of ours."""
+    if not recognised(source):
+        return False
+    try:
+        data = parse_document(source.text, json_text=source.name.endswith(".json"))
+    except InputError:
+        return True
+    return not (isinstance(data, dict) and "schema" in data and source.name.endswith(SUFFIXES))
 
 
 def _where(point: Point) -> str:

@@ -103,7 +103,7 @@ function render({ model, el }) {
   function makeFiles() {
     const path = h("input", { class: "h-path", type: "text", spellcheck: "false", autocomplete: "off", "data-field": "open_path", "aria-describedby": `h-error-${++count}` });
     const error = h("em", { class: "h-error", id: `h-error-${count}`, role: "alert" });
-    const picker = h("input", { type: "file", accept: ".yaml,.yml,.json", class: "sx-live", tabindex: "-1", "aria-hidden": "true", "data-field": "upload" });
+    const picker = h("input", { type: "file", accept: ".yaml,.yml,.json,.toml,.sh,.py,.txt", class: "sx-live", tabindex: "-1", "aria-hidden": "true", "data-field": "upload" });
     const open = () => path.value.trim() && sync.send("open_path", { path: path.value.trim() });
     path.addEventListener("keydown", (event) => event.key === "Enter" && open());
     picker.addEventListener("change", async () => {
@@ -119,7 +119,7 @@ function render({ model, el }) {
     const element = h(
       "div",
       { class: "h-files" },
-      h("label", { class: "h-open" }, h("span", { text: "Open a plan or session" }), path),
+      h("label", { class: "h-open" }, h("span", { text: "Open a plan, a session or a trainer's config" }), path),
       button("Open", "open_path", open),
       button("Choose file…", "upload", () => picker.click()),
       picker,
