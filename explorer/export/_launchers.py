@@ -17,6 +17,13 @@ from explorer.plan import Resolved
 RUN = "run.sh"
 TORCHRUN, SLURM, KUBERNETES = "torchrun", "slurm", "kubernetes"
 SBATCH, MANIFEST = "job.sbatch", "pytorchjob.yaml"
+RESOURCES = {
+    "NVIDIA": "nvidia.com/gpu",
+    "AMD": "amd.com/gpu",
+    "Google": "google.com/tpu",
+    "AWS": "aws.amazon.com/neuron",
+}
+"""Name under which a maker's Kubernetes device plugin offers its accelerators."""
 LARGEST_BYTES = 900_000
 """Files of a job that a ConfigMap holds (1 MiB at most, names and the manifest's own text included)."""
 
@@ -31,6 +38,8 @@ class JobNodes:
     """Devices of each, up to the last one that is used; processor cores where a plan runs on processors."""
     on_gpus: bool
     """Whether the devices are accelerators."""
+    maker: str = ""
+    """Company that makes the accelerators; empty if unknown."""
 
 
 def job_files(resolved: Resolved, target: str, launcher: str, files: Mapping[str, str]) -> dict[str, str]:
@@ -56,7 +65,8 @@ def job_nodes(resolved: Resolved) -> JobNodes:
     on_gpus = not same_device(cluster.kind_of(devices[0]).name, "cpu")
     firsts = {node: _first(resolved, found[0]) for node, found in nodes.items()}
     most = max(max(found) - firsts[node] + 1 if on_gpus else len(found) for node, found in nodes.items())
-    return JobNodes(count=len(nodes), devices=most, on_gpus=on_gpus)
+    maker = cluster.kind_of(devices[0]).maker
+    return JobNodes(count=len(nodes), devices=most, on_gpus=on_gpus, maker=maker)
 
 
 def _first(resolved: Resolved, device: int) -> int:
@@ -105,7 +115,7 @@ def _kubernetes(nodes: JobNodes, target: str, files: Mapping[str, str]) -> dict[
 
 
 def _pods(count: int, nodes: JobNodes, name: str, keys: Mapping[str, str]) -> dict[str, Any]:
-    kind = "nvidia.com/gpu" if nodes.on_gpus else "cpu"
+    kind = RESOURCES.get(nodes.maker, RESOURCES["NVIDIA"]) if nodes.on_gpus else "cpu"
     container = {
         "name": "pytorch",  # the operator looks for a container of this name
         "image": "REPLACE-BY-YOUR-IMAGE",

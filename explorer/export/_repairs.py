@@ -60,6 +60,13 @@ def _levelled(field: str, order: Iterable[Any]) -> Repair:
     return repair
 
 
+def _one_zero(resolved: Resolved) -> Resolved:
+    """Give all stages the highest of their ZeRO levels; over all replicas, where their groups differ."""
+    groups = {stage.zero_replicas for stage in resolved.plan.strategy.job.stages}
+    level = _levelled("zero", range(4))(resolved)
+    return _stage(zero_replicas=0)(level) if len(groups) > 1 else level
+
+
 def even(resolved: Resolved) -> Resolved:
     """Cut the model at blocks, as many for every stage as it comes out (the first ones one more)."""
     graph, job = resolved.graph, resolved.plan.strategy.job
@@ -175,7 +182,7 @@ REPAIRS: dict[str, Repair] = {
     "other_layout": rebuilt,
     "mixed_layout": rebuilt,
     **{f"zero_{level}": _stage(zero=level, zero_replicas=0) for level in (0, 1, 2, 3)},
-    "mixed_zero": _levelled("zero", range(4)),
+    "mixed_zero": _one_zero,
     "hybrid_zero": _stage(zero_replicas=0),
     "reshard": _stage(reshard=""),
     "beside_work": _stage(overlap=()),

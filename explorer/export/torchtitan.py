@@ -55,7 +55,7 @@ CAPABILITIES: Capabilities = {
     "zero_1": no("FSDP shards gradients too: use ZeRO level 2 or 3, or 0 for plain replicas"),
     "zero_2": yes("data_parallel_shard_degree with fsdp_reshard_after_forward = never"),
     "zero_3": yes("data_parallel_shard_degree with fsdp_reshard_after_forward = always"),
-    "hybrid_zero": no("drop zero_replicas, and set data_parallel_replicate_degree in the file"),
+    "hybrid_zero": yes("data_parallel_replicate_degree times data_parallel_shard_degree"),
     "reshard": no("ZeRO 3 gathers per action there, ZeRO 2 never reshards; leave reshard empty"),
     "beside_work": no("drop overlap, and set enable_async_tensor_parallel in the file for tiles"),
     "offload": no("drop offload"),
@@ -246,15 +246,15 @@ def _fields(resolved: Resolved, grid: _Grid, schedule: str, csv: str) -> Fields:
     mesh, kinds = stage.meshes[0], kinds_of_layout(stage.layout, stage.meshes[0])
     replicas, pipeline = mesh.replicas, grid.pipeline > 1
     per_replica = stage.microbatch_samples // replicas
-    sharded = stage.zero >= 2 and replicas > 1
+    sharded = (stage.zero_replicas or replicas) if stage.zero >= 2 else 1
     parallelism: dict[str, Any] = {
-        "data_parallel_replicate_degree": 1 if sharded else replicas,
-        "data_parallel_shard_degree": replicas if sharded else 1,
+        "data_parallel_replicate_degree": replicas // sharded,
+        "data_parallel_shard_degree": sharded,
         "tensor_parallel_degree": mesh.size(TENSOR),
         "context_parallel_degree": mesh.size(CONTEXT),
         "pipeline_parallel_degree": grid.pipeline,
     }
-    if sharded:
+    if sharded > 1:
         parallelism["fsdp_reshard_after_forward"] = "always" if stage.zero == 3 else "never"
     if mesh.size(TENSOR) > 1:
         parallelism["enable_sequence_parallel"] = "sequence" in kinds

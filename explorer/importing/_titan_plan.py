@@ -69,15 +69,9 @@ def _without_word(settings: TitanSettings) -> list[str]:
     optimizer = settings.get("optimizer.name", "AdamW")
     schedule = str(settings.get(f"{_P}pipeline_parallel_schedule", "1F1B"))
     csv = settings.get(f"{_P}pipeline_parallel_schedule_csv", "")
-    replicate = settings.get(f"{_P}data_parallel_replicate_degree", 1)
-    shard = settings.get(f"{_P}data_parallel_shard_degree", -1)
     known = ", ".join(item.torch_name for item in SCHEDULES if item.torch_name)
     checks: tuple[tuple[bool, str], ...] = (
         (settings.get(f"{_P}expert_parallel_degree", 1) != 1, "expert_parallel_degree above 1: set it to 1"),
-        (
-            replicate != 1 and shard != 1,
-            "hybrid sharding (replicate and shard degrees both above 1): set one of them to 1",
-        ),
         (mode not in RECOMPUTE, f"activation checkpointing {mode!r}: use {', '.join(RECOMPUTE)}"),
         (optimizer not in _OPTIMIZERS, f"optimizer {optimizer!r}: use Adam or AdamW"),
         (
@@ -212,6 +206,7 @@ def _strategy(
             layout=degrees.layout,
             recompute=degrees.recompute,
             zero=degrees.zero,
+            zero_replicas=_groups(settings, replicas) if degrees.zero else 0,
         )
         for s, layers in enumerate(stages)
     )
@@ -259,6 +254,12 @@ def _devices(settings: TitanSettings, ranks: int) -> list[int]:
     said = str(settings.values.get("explorer", {}).get("devices", ""))
     found = [int(text) for text in said.split(",") if text.strip().isdigit()]
     return found if len(set(found)) == ranks else list(range(ranks))
+
+
+def _groups(settings: TitanSettings, replicas: int) -> int:
+    """Return the neighbouring replicas that FSDP shards over; 0 for all of them."""
+    replicate = int(settings.get(f"{_P}data_parallel_replicate_degree", 1))
+    return replicas // replicate if replicate > 1 else 0
 
 
 def _zero(settings: TitanSettings, shard: int, pipeline: int) -> int:

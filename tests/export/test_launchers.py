@@ -63,6 +63,22 @@ def test_a_manifest_holds_the_files_and_starts_them_on_every_node(name: str, tmp
         assert job["kind"] == "PyTorchJob"
 
 
+@pytest.mark.parametrize(
+    ("cluster", "resource"),
+    [
+        ("dgx-a100", "nvidia.com/gpu"),
+        ("mi300x", "amd.com/gpu"),
+        ("tpu-v5e", "google.com/tpu"),
+        ("trainium2", "aws.amazon.com/neuron"),
+    ],
+)
+def test_a_pod_asks_for_devices_of_their_maker(cluster: str, resource: str) -> None:
+    plan = resolved(cluster=cluster, replicas=4, microbatches=4)
+    _, job = manifest(preview(plan, "torch", launcher="kubernetes"))
+    container = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][0]
+    assert container["resources"]["limits"] == {resource: 4}
+
+
 def test_a_pod_of_the_job_starts_its_node(tmp_path: Path) -> None:
     """The pod's own command, with RANK and MASTER_ADDR as the operator gives them."""
     export(four_nodes(), "torch", tmp_path, launcher="kubernetes")

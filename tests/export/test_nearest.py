@@ -20,6 +20,9 @@ ODD = {
     "zero 3 of a pipeline": resolved(stages=2, replicas=2, microbatches=16, zero=3),
     "a block cut": resolved(stages=2, cuts=[5], microbatches=8),
     "gpipe": uniform("gpipe"),
+    "groups of ZeRO on one stage": changed(
+        resolved(stages=2, replicas=4, microbatches=16, zero=1), zero_replicas={0: 2}
+    ),
 }
 
 

@@ -183,13 +183,6 @@ def body(lines: str) -> str:
     ("text", "problems"),
     [
         (body("config.parallelism.expert_parallel_degree = 2"), ["expert_parallel_degree above 1"]),
-        (
-            body(
-                "config.parallelism.data_parallel_replicate_degree = 2\n"
-                "config.parallelism.data_parallel_shard_degree = 4"
-            ),
-            ["hybrid sharding"],
-        ),
         (body("config.activation_checkpoint = MemoryBudgetAC.Config()"), ["'memory-budget'"]),
         (body("config.training.enable_cpu_offload = True"), ["enable_cpu_offload"]),
         (body("config.parallelism.tensor_parallel_degree = 0"), ["tensor_parallel_degree is 0"]),
@@ -276,6 +269,7 @@ def test_other_calls_are_noted_not_run(tmp_path: Path) -> None:
     pipeline=st.sampled_from([1, 2, 4]),
     tensor=st.sampled_from([1, 2]),
     shard=st.sampled_from([1, 2]),
+    replicate=st.sampled_from([1, 2]),
     microbatch=st.sampled_from([1, 2]),
     number=st.integers(1, 4),
 )
@@ -284,25 +278,30 @@ def test_degrees_are_read_as_torchtitan_places_them(
     pipeline: int,
     tensor: int,
     shard: int,
+    replicate: int,
     microbatch: int,
     number: int,
 ) -> None:
-    if pipeline * tensor * shard > 8:
+    replicas = replicate * shard
+    if pipeline * tensor * replicas > 8:
         return
     text = body(
         f"config.parallelism.pipeline_parallel_degree = {pipeline}\n"
         f"config.parallelism.tensor_parallel_degree = {tensor}\n"
         f"config.parallelism.data_parallel_shard_degree = {shard}\n"
+        f"config.parallelism.data_parallel_replicate_degree = {replicate}\n"
         f"config.parallelism.pipeline_parallel_microbatch_size = {microbatch}\n"
         f"config.training.local_batch_size = {microbatch * number}"
     )
     plan = imported(tmp_path_factory.mktemp("titan"), text)
     stages = plan.plan.strategy.job.stages
     devices = [device for stage in stages for device in stage.meshes[0].devices]
-    assert devices == list(range(pipeline * tensor * shard))
-    assert plan.plan.workload.job.global_batch == microbatch * number * shard
+    assert devices == list(range(pipeline * tensor * replicas))
+    assert plan.plan.workload.job.global_batch == microbatch * number * replicas
     size = microbatch if pipeline > 1 else microbatch * number
-    assert {stage.microbatch_samples for stage in stages} == {size * shard}
+    assert {stage.microbatch_samples for stage in stages} == {size * replicas}
+    groups = shard if replicate > 1 and shard > 1 else 0
+    assert {stage.zero_replicas for stage in stages} == {groups}, "hybrid sharding shards over neighbours"
 
 
 @given(st.text(max_size=200))

@@ -18,7 +18,7 @@ from explorer.export import export, import_config, preview
 from explorer.importing._titan_models import FLAVORS, block_numbers, flavor_of, module_names
 from explorer.importing._titan_read import KNOWN, read
 from explorer.models import load_model
-from tests.export.samples import UNIFORM, context_parallel, folded, resolved, uniform
+from tests.export.samples import UNIFORM, changed, context_parallel, folded, resolved, uniform
 
 LOADABLE = [name for name in KNOWN if name != "llama3_405b"]
 """torchtitan's own llama3_405b needs torchao for its float8 products."""
@@ -199,6 +199,7 @@ def test_gradients_come_back_as_torchtitan_reduces_them(tmp_path: Path) -> None:
 @given(
     shape=st.sampled_from([(1, 8, 1), (8, 1, 1), (2, 2, 2), (4, 1, 2), (2, 4, 1), (1, 2, 4), (2, 1, 4)]),
     zero=st.sampled_from([0, 2, 3]),
+    hybrid=st.booleans(),
     recompute=st.sampled_from(["none", "selective", "full"]),
     schedule=st.sampled_from(["1f1b", "gpipe", "interleaved_1f1b"]),
     data=st.data(),
@@ -207,6 +208,7 @@ def test_any_grid_comes_back(
     tmp_path_factory: pytest.TempPathFactory,
     shape: tuple[int, int, int],
     zero: int,
+    hybrid: bool,
     recompute: str,
     schedule: str,
     data: st.DataObject,
@@ -221,6 +223,8 @@ def test_any_grid_comes_back(
         stages=stages, replicas=replicas, tensor=tensor, chunks=chunks, cuts=cuts, microbatches=16,
         zero=zero if replicas > 1 else 0, recompute=recompute, schedule=schedule if stages > 1 else "1f1b",
     )  # fmt: skip
+    if hybrid and zero and replicas > 2:
+        plan = changed(plan, zero_replicas=replicas // 2)
     folder = tmp_path_factory.mktemp("titan")
     export(plan, "torchtitan", folder)
     back = import_config(folder, "torchtitan", model=None, cluster=None).plan
@@ -230,7 +234,6 @@ def test_any_grid_comes_back(
 
 def test_devices_that_do_not_begin_at_zero(tmp_path: Path) -> None:
     from explorer.strategy import Mesh
-    from tests.export.samples import changed
 
     plan = resolved(cluster="dgx-a100-4", stages=2, microbatches=4)
     meshes = {0: (Mesh(devices=(12,)),), 1: (Mesh(devices=(13,)),)}
