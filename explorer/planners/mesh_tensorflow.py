@@ -127,17 +127,12 @@ def _program(given: LayoutCosts) -> tuple[Program, dict[tuple[str, int], int]]:
     for names, costs in given.costs.items():
         shares = {layout: program.column(0.0, 1.0) for layout in costs}
         paid += [(column, -costs[layout] / unit) for layout, column in shares.items()]
-        _equal(program, 1.0, [(column, 1.0) for column in shares.values()])
+        program.exactly(1.0, *((column, 1.0) for column in shares.values()))
         for name, axis in itertools.product(sorted(names), range(given.axes)):
             own = [(column, 1.0) for layout, column in shares.items() if (name, axis) in layout]
-            _equal(program, 0.0, [*own, (places[name, axis], -1.0)])
+            program.exactly(0.0, *own, (places[name, axis], -1.0))
     program.at_least(0.0, (total, 1.0), *paid)
     return program, places
-
-
-def _equal(program: Program, value: float, terms: Sequence[tuple[int, float]]) -> None:
-    program.at_least(value, *terms)
-    program.at_least(-value, *((column, -factor) for column, factor in terms))
 
 
 def restricted(layout: Layout, names: frozenset[str]) -> Layout:

@@ -104,7 +104,7 @@ def planned(
     while count:
         for size in sizes_worth_trying(problem, count * fleet.size):
             own = fleet.fewer(count)
-            work, pools = _priced(problem, own, size)
+            work, pools = priced(problem, own, size)
             plan: MaxLoadPlan | None = None
             for item in solve(work, pools, min(replicas or count, size)):
                 plan = item if isinstance(item, MaxLoadPlan) else plan
@@ -122,16 +122,7 @@ def _original(
     solve: Callable[[WorkGraph, Sequence[Pool], int], Iterator[MaxLoadPlan | Lattice | None]],
     replicas: int,
 ) -> Iterator[Candidate | None]:
-    whole = work_graph(
-        problem.graph,
-        fleet.kinds,
-        problem.job,
-        samples=1.0,
-        gradients=False,
-        bytes_per_s=min(kind.host_bandwidth_bytes_per_s for kind in fleet.kinds) or fleet.bytes_per_s,
-    )
-    pools = _pools(problem, fleet, 1)
-    work = without_free_nodes(whole, room_bytes=min(pool.room_bytes for pool in pools))
+    work, pools = as_published(problem, fleet)
     plan: MaxLoadPlan | None = None
     for item in solve(work, pools, replicas):
         if isinstance(item, Lattice):
@@ -139,10 +130,7 @@ def _original(
         plan = item if isinstance(item, MaxLoadPlan) else plan
         yield None
     if plan is None:
-        raise InputError(
-            f"no split of {problem.graph.name!r} fits its {fleet.count} devices", key="devices",
-            found=fleet.count, allowed="more devices, or more memory",
-        )  # fmt: skip
+        raise without_split(problem, fleet)
     evaluator.foreign_value = plan.load_s
     if "ideals" in evaluator.details:
         evaluator.lower_bound, evaluator.bound, evaluator.optimal = plan.load_s, BOUND, True
@@ -158,16 +146,39 @@ def _original(
     yield evaluator.evaluate(strategy, _label(plan, fleet, replicas))
 
 
-def _priced(problem: Problem, fleet: Fleet, microbatch: int) -> tuple[WorkGraph, tuple[Pool, ...]]:
+def as_published(problem: Problem, fleet: Fleet) -> tuple[WorkGraph, tuple[Pool, ...]]:
+    """Return the model with seconds of a sample as the paper counts them, and the groups."""
+    whole = work_graph(
+        problem.graph,
+        fleet.kinds,
+        problem.job,
+        samples=1.0,
+        gradients=False,
+        bytes_per_s=min(kind.host_bandwidth_bytes_per_s for kind in fleet.kinds) or fleet.bytes_per_s,
+    )
+    pools = pools_of(problem, fleet, 1)
+    return without_free_nodes(whole, room_bytes=min(pool.room_bytes for pool in pools)), pools
+
+
+def without_split(problem: Problem, fleet: Fleet) -> InputError:
+    """Return what is said where no split fits."""
+    return InputError(
+        f"no split of {problem.graph.name!r} fits its {fleet.count} devices", key="devices",
+        found=fleet.count, allowed="more devices, or more memory",
+    )  # fmt: skip
+
+
+def priced(problem: Problem, fleet: Fleet, microbatch: int) -> tuple[WorkGraph, tuple[Pool, ...]]:
     """Return the model with seconds of a group's share of a microbatch, and the groups."""
     work = work_graph(
         problem.graph, fleet.kinds, problem.job, samples=microbatch / fleet.size,
         bytes_per_s=fleet.bytes_per_s, latency_s=fleet.latency_s,
     )  # fmt: skip
-    return work, _pools(problem, fleet, problem.job.global_batch // microbatch)
+    return work, pools_of(problem, fleet, problem.job.global_batch // microbatch)
 
 
-def _pools(problem: Problem, fleet: Fleet, microbatches: int) -> tuple[Pool, ...]:
+def pools_of(problem: Problem, fleet: Fleet, microbatches: int) -> tuple[Pool, ...]:
+    """Return the groups of a fleet by kind, as stages of so many microbatches see them."""
     return tuple(
         Pool(
             count=len(own), room_bytes=room_bytes(problem, kind), pays=kind.name != CPU,

@@ -32,3 +32,8 @@ class Program:
         for column, factor in terms:
             found[column] = found.get(column, 0.0) + factor
         self.rows.append((least, found))
+
+    def exactly(self, value: float, *terms: tuple[int, float]) -> None:
+        """Add a row on both sides."""
+        self.at_least(value, *terms)
+        self.at_least(-value, *((column, -factor) for column, factor in terms))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import random
 from dataclasses import replace
 
@@ -13,7 +12,6 @@ from explorer.base.errors import InputError
 from explorer.cluster_profiles import load_cluster
 from explorer.models.builder import GraphBuilder
 from explorer.models.gpt import attention_half
-from explorer.planners._pieces import integer_program
 from explorer.planners._pieces.integer_program import least
 from explorer.planners._pieces.layer_meshes import layer_mesh
 from explorer.planners.mesh_tensorflow import (
@@ -25,7 +23,6 @@ from explorer.planners.mesh_tensorflow import (
     best_layout,
     legal_layouts,
 )
-from explorer.schedules._milp_child import answer
 from explorer.schedules._milp_program import Program
 from explorer.search import Problem, search
 from explorer.workload import Job, Workload
@@ -40,12 +37,6 @@ def every_layout(names: tuple[str, ...], axes: int) -> list[Layout]:
 def least_of_all(costs: LayoutCosts) -> float:
     found = [costs.total_s(layout) for layout in every_layout(costs.names, costs.axes)]
     return min(seconds for seconds in found if seconds is not None)
-
-
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have programs solved in this process: what another one answers is seen by the tests of models."""
-    monkeypatch.setattr(integer_program, "_answer", lambda text: tuple(answer(json.loads(text))["values"]))
 
 
 def random_costs(draw: random.Random, axes: int) -> LayoutCosts:

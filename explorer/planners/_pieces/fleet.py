@@ -75,8 +75,12 @@ class Fleet:
         )  # fmt: skip
 
 
-def fleet_of(problem: Problem) -> Fleet:
+def fleet_of(problem: Problem, *, most: int = MOST_GROUPS) -> Fleet:
     """Return the devices of a problem.
+
+    Args:
+        problem: the search problem.
+        most: most groups.
 
     Raises:
         InputError: there is no cluster.
@@ -86,9 +90,9 @@ def fleet_of(problem: Problem) -> Fleet:
     for device in problem.order:
         by_kind.setdefault(cluster.kind_of(device).name, []).append(device)
     size = 1
-    if len(problem.order) > MOST_GROUPS:
+    if len(problem.order) > most:
         size = min(cluster.node_size(device) for device in problem.order)
-        while len(problem.order) // size > MOST_GROUPS:
+        while len(problem.order) // size > most:
             size *= 2
     groups = tuple(_groups(own, size) for own in by_kind.values())
     kinds = tuple(cluster.kind_of(own[0]) for own in by_kind.values())

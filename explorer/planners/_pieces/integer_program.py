@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import NamedTuple
 
 from explorer.base.checkpoints import checkpoint
 from explorer.base.errors import InputError
@@ -25,24 +26,52 @@ MOST_KNOWN = 64
 """Answers that are remembered."""
 
 
+class Answer(NamedTuple):
+    """What the solver found."""
+
+    values: tuple[float, ...]
+    """Of all columns; empty if it found no solution."""
+    bound: float
+    """Column 0 is no less in any solution."""
+
+
 def least(program: Program) -> tuple[float, ...]:
     """Return the values of all columns that make column 0 least; the last programs' answers are remembered.
 
     Raises:
         InputError: the program has no solution, or the solver ended without one.
     """
+    found = solved(program)
+    if not found.values:
+        raise _without("it has none, or none was found in time")
+    return found.values
+
+
+def solved(program: Program, *, start: Mapping[int, float] | None = None, nodes: int = MOST_NODES) -> Answer:
+    """Return the best values that are found in so many nodes, and the bound of column 0.
+
+    Args:
+        program: the program.
+        start: a solution to begin with, by column; columns that are left out are worked out.
+        nodes: most nodes of the branch and bound.
+
+    Raises:
+        InputError: the solver ended without an answer.
+    """
     asked = {
         "lower": program.lower, "upper": program.upper, "whole": program.whole,
         "least": [least for least, _ in program.rows],
         "columns": [list(terms) for _, terms in program.rows],
         "factors": [list(terms.values()) for _, terms in program.rows],
-        "start": [], "target": 0.0, "nodes": MOST_NODES, "seconds": 0,
+        "start": list((start or {}).items()), "target": 0.0, "nodes": nodes, "seconds": 0,
     }  # fmt: skip
-    return _answer(json.dumps(asked))
+    found = parse_json(_written(json.dumps(asked)), ours=False, number=False)
+    return Answer(tuple(found["values"]), found["bound"])
 
 
 @lru_cache(MOST_KNOWN)
-def _answer(text: str) -> tuple[float, ...]:
+def _written(text: str) -> str:
+    """Return what the other process answers."""
     child = subprocess.Popen(
         [sys.executable, "-m", CHILD],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -52,15 +81,15 @@ def _answer(text: str) -> tuple[float, ...]:
     finally:
         child.kill()
         child.wait()
-    found: dict[str, Any] = {}
-    if not child.returncode:
-        found = parse_json(output, ours=False, number=False)
-    if not found.get("values"):
-        raise InputError(
-            "the integer program has no solution", key="program", found=" ".join(errors.split()[-30:]),
-            allowed="a program with one",
-        )  # fmt: skip
-    return tuple(found["values"])
+    if child.returncode or not output:
+        raise _without(" ".join(errors.split()[-30:]))
+    return output
+
+
+def _without(found: str) -> InputError:
+    return InputError(
+        "the integer program has no solution", key="program", found=found, allowed="a program with one"
+    )
 
 
 def _outcome(child: subprocess.Popen[str], text: str) -> tuple[str, str]:

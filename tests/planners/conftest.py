@@ -1,0 +1,16 @@
+"""What tests of several planners need."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from explorer.planners._pieces import integer_program
+from explorer.schedules._milp_child import answer
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have programs solved in this process: what another one answers is seen by the tests of models."""
+    monkeypatch.setattr(integer_program, "_written", lambda text: json.dumps(answer(json.loads(text))))
