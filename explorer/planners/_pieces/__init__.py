@@ -7,6 +7,6 @@ not be contiguous, as `earliest_finish` makes them by list scheduling. `series_p
 graph of branches.
 
 Where layers choose their shardings, a `layer_meshes` has the costs of a mesh as a `choice_graph`, vertices
-are settled in a `vertex_order`, and `fronts` are tables of frontiers of seconds and bytes. An
-`integer_program` is solved in another process.
+are settled in a `vertex_order`, `folding` joins those that repeat, and `fronts` are tables of frontiers of
+seconds and bytes. An `integer_program` is solved in another process.
 """
