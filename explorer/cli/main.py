@@ -17,6 +17,7 @@ from explorer.base.errors import ExplorerError, InputError
 from explorer.cli import (
     calibrating,
     catalogue,
+    comparing,
     completion,
     exchange,
     files,
@@ -56,8 +57,8 @@ def build_parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
     for module in (
-        catalogue, predict, searching, running, calibrating, exchange, files, reporting, scoring, profiling,
-        reproducing, completion,
+        catalogue, predict, searching, comparing, running, calibrating, exchange, files, reporting, scoring,
+        profiling, reproducing, completion,
     ):  # fmt: skip
         module.add_commands(commands)
     return parser

@@ -6,30 +6,16 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
-from explorer.base.errors import InfeasibleError, InputError
-from explorer.base.units import GIB, format_bytes, format_seconds, parse_quantity
-from explorer.cli.inputs import (
-    Inputs,
-    add_json,
-    add_margin,
-    add_model,
-    add_trust,
-    device_list,
-    pairs,
-    read_inputs,
-    trust_of,
-    under_margin,
-)  # fmt: skip
+from explorer.base.errors import InfeasibleError
+from explorer.base.units import format_bytes
+from explorer.cli.inputs import Inputs, add_json, add_model, add_trust, pairs, read_inputs
 from explorer.cli.output import emit_json, say
+from explorer.cli.problems import add_limits, add_problem, found_plan, problem_of, value_words
 from explorer.explain import require_feasible
-from explorer.plan import Plan, Provenance, load_plan, make_plan, save_plan, to_document
+from explorer.plan import Plan, save_plan, to_document
 from explorer.search import (
-    FAILED,
-    FIRST_ERROR,
-    FRONTIER,
     FRONTIER_OF,
     GAP,
-    OBJECTIVES,
     REFUSED,
     WEIGHTS,
     Candidate,
@@ -38,6 +24,7 @@ from explorer.search import (
     Progress,
     search,
 )
+from explorer.search.comparison import tried_words
 from explorer.search.objectives import axes_of, frontier_axes
 from explorer.search.problem import synchronous
 from explorer.simulation.simulate import simulate
@@ -51,40 +38,9 @@ def add_commands(commands: Any) -> None:
     parser = commands.add_parser("search", help="look for a good strategy")
     add_model(parser)
     parser.add_argument("--searcher", default="auto", help="a name from `explorer list searchers`")
-    parser.add_argument(
-        "--objective", default="time", metavar="NAME",
-        help=f"{', '.join(OBJECTIVES)}, or {FRONTIER}[:NAME,NAME[,NAME]] for all that is not dominated",
-    )  # fmt: skip
-    parser.add_argument("--budget", type=float, metavar="S", help="stop after so many seconds")
-    parser.add_argument(
-        "--max-evaluations", type=int, default=0, metavar="N", help="stop after so many; deterministic"
-    )
-    parser.add_argument(
-        "--jobs", type=int, default=1, metavar="N",
-        help="processes that search; finds the same if evaluations end the search",
-    )  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0)
+    add_problem(parser)
+    add_limits(parser)
     parser.add_argument("--option", action="append", default=[], metavar="K=V", help="option of the searcher")
-    parser.add_argument(
-        "--pin", action="append", default=[], metavar="LAYER=DEVICE", help="keep a layer on a device"
-    )
-    parser.add_argument(
-        "--ban", action="append", default=[], metavar="LAYER=DEVICE", help="keep a layer off a device"
-    )
-    parser.add_argument("--devices", metavar="LIST", help="devices to choose from, rank by rank: 8-15,0,2")
-    parser.add_argument("--max-devices", type=int, default=0, metavar="N", help="devices to use at most")
-    parser.add_argument(
-        "--memory-limit", metavar="SIZE", default="", help="per device: a number of GiB, or with a unit"
-    )
-    add_margin(parser)
-    parser.add_argument("--schedule", default="", help="schedule of every candidate; default: the searcher's")
-    parser.add_argument(
-        "--schedule-option", action="append", default=[], metavar="K=V", help="option of that schedule"
-    )
-    parser.add_argument(
-        "--weights", default=WEIGHTS[0], metavar="WHICH",
-        help="synchronous: every gradient is of the weights it changes; any: older weights as well",
-    )  # fmt: skip
     parser.add_argument("--start", help="plan file to start from; the result is never worse")
     parser.add_argument("-o", "--output", help="write the best plan here (.yaml or .json)")
     add_trust(parser)
@@ -95,26 +51,13 @@ def add_commands(commands: Any) -> None:
 def run_search(options: argparse.Namespace) -> int:
     """Search; after an interrupt still print the best so far."""
     inputs = read_inputs(options)
-    problem = Problem(
-        graph=inputs.graph,
-        cluster=inputs.cluster and under_margin(inputs.cluster, options),
-        workload=inputs.workload,
-        objective=options.objective,
-        devices=device_list(options.devices or ""),
-        max_devices=options.max_devices,
-        memory_limit_bytes=_memory_limit(options.memory_limit),
-        pins=_places(options.pin, "--pin"),
-        bans=_places(options.ban, "--ban"),
-        schedule=options.schedule,
-        schedule_options=tuple(pairs(options.schedule_option, "--schedule-option").items()),
-        weights=options.weights,
-        start=load_plan(options.start, trust=trust_of(options)).plan.strategy if options.start else None,
-        seed=options.seed,
-    )
+    problem = problem_of(options, inputs)
     last, interrupted = _drive(problem, options)
     if last is None:
         return 130
-    plan = _plan(inputs, last, options)
+    plan = None
+    if last.best is not None and inputs.cluster is not None:
+        plan = found_plan(inputs, last.best, last.searcher, seed=options.seed)
     if plan is not None and options.output:
         save_plan(plan, {"model": inputs.graph}, options.output)
         say(f"explorer: wrote {options.output}")
@@ -134,20 +77,14 @@ def run_search(options: argparse.Namespace) -> int:
 def _nothing_found(problem: Problem, last: Progress) -> InfeasibleError | None:
     if last.best is not None or last.foreign_value is not None:
         return None
-    refused, failed = last.details.get(REFUSED, 0), last.details.get(FAILED, 0)
-    tried = f"in {last.evaluations} evaluations"
     hint = "allow more devices, or try another searcher or schedule"
-    if refused:
-        tried += f" ({refused} candidates break pins or bans)"
-    if failed:
-        tried += f" ({failed} candidates cannot be simulated; the first: {last.details[FIRST_ERROR]})"
     if last.closest is not None:
         hint = _why_not(problem, last.closest)
-    elif refused:
+    elif last.details.get(REFUSED, 0):
         hint = "free a layer or a device, or allow more devices"
     elif not last.evaluations:
         hint = "give it more time (--budget) or evaluations, or try another searcher or schedule"
-    return InfeasibleError(f"searcher {last.searcher} found nothing that fits {tried}; {hint}")
+    return InfeasibleError(f"searcher {last.searcher} found nothing that fits {tried_words(last)}; {hint}")
 
 
 def _why_not(problem: Problem, found: Candidate) -> str:
@@ -166,34 +103,6 @@ def _why_not(problem: Problem, found: Candidate) -> str:
     except InfeasibleError as error:
         return f"{closest}: {error}"
     return closest
-
-
-def _places(texts: list[str], flag: str) -> tuple[tuple[str, int], ...]:
-    """Return (layer, device) pairs; a layer may be named several times."""
-    found = []
-    for text in texts:
-        layer, device = next(iter(pairs([text], flag).items()))
-        if not (device.isascii() and device.isdigit() and len(device) < 10):
-            raise InputError(
-                f"{flag} {text}", key=flag, found=device, allowed="LAYER=DEVICE, a device number"
-            )
-        found.append((layer, int(device)))
-    return tuple(found)
-
-
-def _memory_limit(text: str) -> float:
-    """Return the bytes of `--memory-limit`; a number without a unit is GiB."""
-    if not text:
-        return 0.0
-    try:
-        limit = float(text) * GIB
-    except ValueError:
-        limit = parse_quantity(text, "bytes")
-    if not 0 < limit < float("inf"):
-        raise InputError(
-            f"--memory-limit {text}", key="--memory-limit", found=text, allowed="above 0, as 16 or 16GiB"
-        )
-    return limit
 
 
 def _drive(problem: Problem, options: argparse.Namespace) -> tuple[Progress | None, bool]:
@@ -222,30 +131,7 @@ def _drive(problem: Problem, options: argparse.Namespace) -> tuple[Progress | No
 def _value(progress: Progress) -> str:
     if progress.best is None:
         return "none"
-    unit = axes_of(progress.objective)[0].unit
-    return format_seconds(progress.best.value) if unit == "s" else f"{progress.best.value:.6g} {unit}"
-
-
-def _plan(inputs: Inputs, progress: Progress, options: argparse.Namespace) -> Plan | None:
-    if progress.best is None or inputs.cluster is None:
-        return None
-    from explorer import __version__
-
-    return make_plan(
-        inputs.model,
-        inputs.graph,
-        inputs.cluster_name,
-        inputs.cluster,
-        inputs.workload,
-        progress.best.strategy,
-        Provenance(
-            searcher=progress.searcher,
-            seed=options.seed,
-            version=__version__,
-            step_time_s=progress.best.report.step_time_s,
-            note=progress.best.label,
-        ),
-    )
+    return value_words(progress.best.value, axes_of(progress.objective)[0].unit)
 
 
 def progress_json(progress: Progress, plan: Plan | None, inputs: Inputs) -> dict[str, Any]:
