@@ -18,8 +18,10 @@ OPTIMAL, SAME = "optimal", 1e-9
 FEW = 8
 """Most stages that are listed one by one."""
 WAITING, RUNNING = "waiting", "running"
+BROKEN = {"failed": "failed", "unable": "cannot be done"}
+"""States of searches that ended with an error, in words."""
 _ANSWERS = {"running": "best so far", "timed": "best so far", "ended": "ended", "stopped": "stopped",
-            "failed": "failed", "waiting": "waiting"}  # fmt: skip
+            "failed": "failed", "unable": "cannot", "waiting": "waiting"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +33,13 @@ class SearchRow:
     space: str = ""
     """Space it chooses from, in a few words."""
     state: str = "ended"
-    """State: waiting, running, ended, timed (by its budget), stopped or failed."""
+    """State: waiting, running, ended, timed (by its budget), stopped, failed, or unable to do it."""
     run: Progress | None = None
     """Its last progress; None if there is none yet."""
     own: bool = True
     """Whether that progress is of the search asked for last."""
     error: str = ""
-    """Reason why it failed."""
+    """Reason why it failed, or what it cannot do."""
     value: float | None = None
     """Objective value of its best, as judged now; None if that does not fit the limits asked for now."""
     releases: str = ""
@@ -130,7 +132,7 @@ def _label(row: SearchRow, held: str) -> str:
     run = row.run
     if run is not None and run.best is not None:
         return strategy_words(run.best.strategy.job)
-    if row.state == "failed":
+    if row.state in BROKEN:
         return row.error
     if row.state == WAITING or run is None:
         return "" if row.state == WAITING else "nothing yet" if row.state == RUNNING else "nothing"
@@ -155,8 +157,8 @@ def _note(row: SearchRow) -> str:
     """Say what else users must know before they load it."""
     run, parts = row.run, []
     if run is not None and run.best is not None:
-        if row.state == "failed":
-            parts.append(f"result of the search before; this one failed: {row.error}")
+        if row.state in BROKEN:
+            parts.append(f"result of the search before; this one {BROKEN[row.state]}: {row.error}")
         elif not row.own:
             parts.append("result of the search before")
         if run.best.label == "start":

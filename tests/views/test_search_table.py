@@ -113,6 +113,7 @@ def test_each_way_of_finding_nothing_is_said(yours: Candidate) -> None:
             "ended",
         ),
         (SearchRow(searcher="x", state="failed", error="too many cuts"), "", "too many cuts", "failed"),
+        (SearchRow(searcher="x", state="unable", error="time only"), "", "time only", "cannot"),
         (SearchRow(searcher="x", run=none, state="timed"), "", "nothing that fits", "time is up"),
         (SearchRow(searcher="x", state="stopped"), "", "nothing", "stopped"),
     ]

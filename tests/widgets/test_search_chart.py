@@ -107,6 +107,22 @@ def test_every_trace_holds_what_it_is_named_after(
     assert {trace.name for trace in chart.widget.data} >= {"megatron", "exhaustive"}
 
 
+def test_curves_are_drawn_over_seconds_or_evaluations(
+    chart: SearchChart, entrants: list[Entrant], spots: list[Spot], yours: Candidate
+) -> None:
+    curves = {trace.name: trace for trace in chart.widget.data}
+    for over, title in (("evaluations", "strategies costed"), ("seconds", "seconds of search")):
+        draw(chart, entrants, spots, yours, over=over)
+        assert chart.widget.layout.xaxis2.title.text == title
+        for entrant in entrants:
+            assert entrant.run is not None
+            known = entrant.curve
+            drawn = list(zip(curves[entrant.name].x, curves[entrant.name].y, strict=True))
+            end = entrant.run.wall_s if over == "seconds" else entrant.run.evaluations
+            assert drawn[:-1] == [(getattr(mark, over), mark.value) for mark in known]
+            assert drawn[-1] == (end, known[-1].value), "it goes on level to where the search is"
+
+
 def test_it_is_made_of_plain_numbers_and_stays_one_figure(
     chart: SearchChart, entrants: list[Entrant], spots: list[Spot], yours: Candidate
 ) -> None:

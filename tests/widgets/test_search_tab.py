@@ -193,6 +193,108 @@ def test_stopping_keeps_what_was_found(bench: Explorer, searcher: Callable[..., 
     play(scenario)
 
 
+def test_one_of_several_is_skipped_and_the_next_begins(
+    bench: Explorer, searcher: Callable[..., None]
+) -> None:
+    searcher("endless", endless)
+
+    async def scenario() -> None:
+        bench.search_budget_s = 600.0
+        bench.search_panel.start(["endless", "even"])
+        await until(lambda: "endless" in bench.search_panel.task.runs)
+        await until(lambda: bool(bench.search_panel.task.runs["endless"].best))
+        bench.search_panel.draw()
+        labels = {b["action"]: b["label"] for b in bench.search_panel.controls.view["buttons"]}
+        assert labels["skip"] == "Skip endless"
+        bench.search_panel.controls.send_intent("action", action="skip")
+        await ended(bench)
+        assert rows(bench)["endless"]["answer"] == "stopped"
+        assert rows(bench)["endless"]["loadable"], "what it found stays"
+        assert rows(bench)["even"]["answer"] == "ended"
+        assert "skip" not in {b["action"] for b in bench.search_panel.controls.view["buttons"]}
+        valid(bench)
+
+    play(scenario)
+
+
+def test_some_searchers_are_compared_by_name(bench: Explorer) -> None:
+    async def scenario() -> None:
+        send = bench.search_panel.controls.send_intent
+        send("set", key="compared", value="megatron, even,megatron")
+        assert field(bench, "compared")["value"] == "megatron, even"
+        send("set", key="compared", value="even, nobody")
+        assert field(bench, "compared")["error"].startswith("all, or some of auto")
+        assert bench.search_panel.settings.compared == ("megatron", "even"), "a wrong name changes nothing"
+        send("set", key="compared", value="megatron, even")
+        labels = {b["action"]: b["label"] for b in bench.search_panel.controls.view["buttons"]}
+        assert labels["compare_all"] == "Compare 2"
+        send("action", action="compare_all")
+        await ended(bench)
+        assert set(rows(bench)) == {"even", "megatron", "yours"}
+        send("set", key="compared", value="")
+        assert field(bench, "compared")["value"] == "all"
+        valid(bench)
+
+    play(scenario)
+
+
+def test_what_a_searcher_cannot_do_is_said_in_its_row(bench: Explorer) -> None:
+    async def scenario() -> None:
+        bench.search_panel.controls.send_intent("set", key="objective", value="cost")
+        bench.search_panel.start(["tarnawski_linear", "spp", "even"])
+        await ended(bench)
+        row = rows(bench)["tarnawski_linear"]
+        assert row["answer"] == "cannot"
+        assert row["label"] == "objective: tarnawski_linear cannot search for cost (allowed: time)"
+        assert rows(bench)["even"]["value"] is not None
+        said = bench.tiles.view["verdict"]["text"]
+        assert "tarnawski_linear cannot do it: objective: " in said
+        assert "1 more has no answer either" in said
+        assert not bench.error
+        valid(bench)
+
+    play(scenario)
+
+
+def test_a_result_is_set_beside_the_plan_shown(bench: Explorer) -> None:
+    async def scenario() -> None:
+        bench.search_panel.start(["megatron"])
+        await ended(bench)
+        buttons = bench.search_panel.controls.view["buttons"]
+        assert "compare_found" not in {b["action"] for b in buttons}, "no row is selected"
+        bench.search_panel.leaderboard.selected = "megatron"
+        labels = {b["action"]: b["label"] for b in bench.search_panel.controls.view["buttons"]}
+        assert labels["compare_found"] == "A/B with megatron"
+        before = bench.strategy
+        bench.search_panel.controls.send_intent("action", action="compare_found")
+        assert bench.tabs_title() == "Compare"
+        assert bench.strategy == before, "the board stays yours"
+        best = bench.search_panel.task.runs["megatron"].best
+        assert bench.now().other.strategy == best.strategy
+        assert bench.now().other.note == "found by megatron"
+        bench.search_panel.leaderboard.selected = "yours"
+        bench.search_panel.controls.send_intent("action", action="compare_found")
+        assert "yours has no plan to compare with" in bench.error
+
+    play(scenario)
+
+
+def test_curves_hold_evaluations_and_seconds(bench: Explorer) -> None:
+    async def scenario() -> None:
+        bench.search_panel.controls.send_intent("set", key="curves_over", value="evaluations")
+        assert bench.search_panel.settings.over == "evaluations"
+        bench.search_panel.controls.send_intent("set", key="curves_over", value="moons")
+        assert field(bench, "curves_over")["error"] == "seconds or evaluations"
+        bench.search_panel.start(["megatron"])
+        await ended(bench)
+        entrant = bench.search_panel.task.entrants["megatron"]
+        assert entrant.curve[-1].value == entrant.run.best.value
+        assert 1 <= entrant.curve[-1].evaluations <= entrant.run.evaluations
+        assert 0 < entrant.curve[-1].seconds <= entrant.run.wall_s
+
+    play(scenario)
+
+
 def test_a_budget_ends_it(bench: Explorer, searcher: Callable[..., None]) -> None:
     searcher("endless", endless)
 

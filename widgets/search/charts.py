@@ -17,10 +17,12 @@ from .points import (
     HEIGHT_PX,
     LEFT_PX,
     RIGHT_PX,
+    SECONDS,
     WIDTH_PX,
     Pick,
     bests_of,
     clear,
+    curve_of,
     end_s,
     end_sides,
     frontier_of,
@@ -86,7 +88,7 @@ class SearchChart:
     def draw(
         self, entrants: Iterable[Entrant], spots: Sequence[Spot], yours: Candidate, *,
         fits_bytes: float, capacity_bytes: float, bound_s: float, objective: str, theme: str,
-        width_px: int = 0,
+        width_px: int = 0, over: str = SECONDS,
     ) -> None:  # fmt: skip
         """Draw everything again, in place.
 
@@ -100,13 +102,14 @@ class SearchChart:
             objective: objective of the curves below.
             theme: `light` or `dark`.
             width_px: width of its place; 0 if unknown.
+            over: what the curves are drawn over, `SECONDS` or `EVALUATIONS`.
         """
         several = list(entrants)
         self._width_px = max(260, width_px or WIDTH_PX)
         with self.widget.batch_update():
             self.widget.layout.width = self._width_px
             self._draw_points(several, spots, yours, (fits_bytes / GIB, capacity_bytes / GIB), bound_s)
-            self._draw_curves(several, objective)
+            self._draw_curves(several, objective, over)
             self._draw_theme(theme)
 
     # -- above: step time over memory -------------------------------------------------------------
@@ -161,7 +164,7 @@ class SearchChart:
 
     # -- below: best so far -----------------------------------------------------------------------
 
-    def _draw_curves(self, entrants: list[Entrant], objective: str) -> None:
+    def _draw_curves(self, entrants: list[Entrant], objective: str, over: str) -> None:
         for entrant in entrants:
             if entrant.name not in self._curves:
                 number = len(self._curves) % len(_COLOURS)
@@ -169,23 +172,24 @@ class SearchChart:
                     name=entrant.name, mode="lines+markers+text",
                     line={"shape": "hv", "color": _COLOURS[number], "dash": _DASHES[number], "width": 2},
                     marker={"size": 4}, showlegend=False, cliponaxis=False, row=2, col=1,
-                    hovertemplate=f"{entrant.name}<br>%{{x:.3g}} s: %{{y:.4g}}<extra></extra>",
                 )  # fmt: skip
                 self._curves[entrant.name] = self.widget.data[-1]
         live = {entrant.name: entrant for entrant in entrants}
-        longest = max((end_s(e) for e in entrants), default=1.0) or 1.0
+        longest = max((end_s(e, over) for e in entrants), default=1.0) or 1.0
         sides = end_sides(
-            [entrant for entrant in entrants if entrant.curve], longest * CURVE_ROOM, self._width_px
+            [entrant for entrant in entrants if entrant.curve], longest * CURVE_ROOM, self._width_px, over
         )
+        unit = " s" if over == SECONDS else " evaluations"
         for name, trace in self._curves.items():
-            curve = list(live[name].curve) if name in live else []
-            if curve:
-                curve.append((max(end_s(live[name]), curve[-1][0]), curve[-1][1]))
+            curve = curve_of(live[name], over) if name in live else []
             text = [""] * (len(curve) - 1) + [name] * bool(curve)
             trace.update(
                 x=[x for x, _ in curve], y=[y for _, y in curve], text=text,
                 textposition=sides.get(name, "middle right"),
+                hovertemplate=f"{name}<br>%{{x:.3g}}{unit}: %{{y:.4g}}<extra></extra>",
             )  # fmt: skip
+        axis = "seconds of search" if over == SECONDS else "strategies costed"
+        self.widget.update_xaxes(title_text=axis, row=2, col=1)
         found = OBJECTIVES[objective].unit if objective in OBJECTIVES else "s"
         unit = {"bytes": "B"}.get(found, found)
         self.widget.update_yaxes(title_text=f"best, {unit}", row=2, col=1)

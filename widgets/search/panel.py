@@ -10,6 +10,7 @@ from ipywidgets import Box, Layout, VBox
 from explorer.base.errors import InputError
 from explorer.cluster.memory_room import memory_room
 from explorer.search import OBJECTIVES, SEARCHERS, Candidate, Problem, candidate_of, objective_value
+from explorer.search.side_by_side import turn
 from explorer.strategy import Strategy
 from explorer.views.search_table import (
     YOURS,
@@ -24,6 +25,7 @@ from widgets.holds import Holds, bounds, released
 from widgets.panel import Bench, Panel
 from widgets.session import Point, make_point
 
+from .buttons import buttons
 from .leaderboard import Leaderboard
 from .placing import ChartPlace
 from .task import Entrant, SearchTask
@@ -64,6 +66,7 @@ class SearchPanel(Panel):
         self.leaderboard = Leaderboard(layout=_WIDE)
         self.leaderboard.on_intent(self._answer)
         self.leaderboard.observe(lambda _: bench.guard(self.draw_figure), "chart_px")
+        self.leaderboard.observe(lambda _: bench.guard(self.draw), "selected")
         self.chart = ChartPlace(
             bench,
             load=lambda pick: self._load(*pick),
@@ -116,8 +119,29 @@ class SearchPanel(Panel):
         )
 
     def compare_all(self) -> None:
-        """Run every searcher in turn, quick ones first: the time they leave goes to the others."""
-        self.start(sorted(SEARCHERS.names(), key=_turn))
+        """Run all searchers, or those named, in turn, quick ones first: what they leave is for others."""
+        self.start(sorted(self.settings.compared or SEARCHERS.names(), key=turn))
+
+    def skip(self) -> None:
+        """Stop the searcher at work and go on with the next."""
+        self.task.skip()
+
+    def compare_found(self) -> None:
+        """Keep what the selected searcher found as plan B of the Compare tab, beside the plan shown.
+
+        Raises:
+            InputError: no row with a result is selected.
+        """
+        name = self.leaderboard.selected
+        run = self.task.runs.get(name)
+        if run is None or run.best is None:
+            raise InputError(
+                f"{name or 'no row'} has no plan to compare with", key="row", found=name,
+                allowed="a row with a strategy",
+            )  # fmt: skip
+        own, best = self._bench.now().inputs, run.best
+        self._bench.compare_with(make_point(own, best.strategy, note=f"found by {name}", maker=name))
+        self._bench.open_tab("Compare")
 
     def stop(self) -> None:
         """Stop; results stay."""
@@ -131,8 +155,8 @@ class SearchPanel(Panel):
         return (self.controls, self.leaderboard)
 
     def actions(self) -> Mapping[str, Callable[[], Any]]:
-        """Return the action: compare all searchers."""
-        return {"compare_all": self.compare_all}
+        """Return the actions: compare searchers, skip one, set a result beside the plan shown."""
+        return {"compare_all": self.compare_all, "skip": self.skip, "compare_found": self.compare_found}
 
     def set(self, key: str, value: Any) -> bool:
         """Take a field of this tab; a wrong value is shown at the field and changes nothing."""
@@ -302,19 +326,11 @@ class SearchPanel(Panel):
         shown = fields(now, self.settings, self._bench.search_budget_s)
         for key, error in self._errors.items():
             shown[key] |= {"value": self._typed[key], "error": error}
-        running = self.task.running
-        wait = "A search is at work; Stop ends it" if running else ""
         return {
             "name": "Settings of a search",
             "fields": [searcher_field(self._bench.searcher), *shown.values()],
-            "buttons": [
-                *([{"action": "stop", "label": "Stop", "title": "What was found stays"}] if running else []),
-                {"action": "search", "label": "Search", "suggested": True, "enabled": not running,
-                 "title": wait or "Ask the searcher chosen here"},
-                {"action": "compare_all", "label": "Compare all", "enabled": not running,
-                 "title": wait or "Every searcher in turn, within the budget"},
-            ],
-        }  # fmt: skip
+            "buttons": buttons(self.task, self.settings, self.leaderboard.selected),
+        }
 
     def _table(self, now: Point) -> dict[str, Any]:
         judge, yours, task = self._judge(now), self.yours(), self.task
@@ -368,16 +384,6 @@ class SearchPanel(Panel):
             self.task.entrants.values(), self.task.spots, yours,
             fits_bytes=min(fits, limit), capacity_bytes=min(room, limit),
             bound_s=OBJECTIVES["time"].bound(judge.graph, judge.job, judge.pool),
-            objective=self.settings.objective, theme=self._theme,
+            objective=self.settings.objective, theme=self._theme, over=self.settings.over,
             width_px=self.leaderboard.chart_px,
         )  # fmt: skip
-
-
-def _turn(name: str) -> tuple[bool, bool, str]:
-    """Sort finders of their own first, those that start from yours next, the portfolio last."""
-    return _starts(name), name == "auto", name
-
-
-def _starts(name: str) -> bool:
-    """Tell whether a searcher continues from a given strategy."""
-    return SEARCHERS.get(name).starts

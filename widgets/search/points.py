@@ -19,6 +19,8 @@ LEFT_PX, RIGHT_PX = 60, 12
 """Margins in pixels."""
 NEAR_PX = 9
 """Pixels around a point with a name in which nothing else is drawn."""
+SECONDS, EVALUATIONS = "seconds", "evaluations"
+"""What the curves of the best so far are drawn over."""
 Pick = tuple[str, Strategy, str]
 """(searcher, strategy, label) that a point of the chart stands for."""
 
@@ -105,15 +107,28 @@ def ranges(
     return x_end, (max(0.0, low - air), high + 1.6 * air)
 
 
-def end_s(entrant: Entrant) -> float:
-    """Return the seconds after which an entrant's present search ended, or those it has run so far."""
-    return entrant.run.wall_s if entrant.own and entrant.run else 0.0
+def end_s(entrant: Entrant, over: str = SECONDS) -> float:
+    """Return the seconds after which an entrant's present search ended, or those it has run so far; over
+    evaluations how many strategies it has costed.
+    """
+    if not entrant.own or entrant.run is None:
+        return 0.0
+    return entrant.run.wall_s if over == SECONDS else float(entrant.run.evaluations)
 
 
-def end_sides(entrants: Sequence[Entrant], x_end: float, width_px: float) -> dict[str, str]:
+def curve_of(entrant: Entrant, over: str) -> list[tuple[float, float]]:
+    """Return what an entrant's curve draws: (seconds or evaluations, best so far), to where it is now."""
+    marks = entrant.curve
+    curve = [(mark.seconds if over == SECONDS else float(mark.evaluations), mark.value) for mark in marks]
+    return [*curve, (max(end_s(entrant, over), curve[-1][0]), curve[-1][1])] if curve else []
+
+
+def end_sides(
+    entrants: Sequence[Entrant], x_end: float, width_px: float, over: str = SECONDS
+) -> dict[str, str]:
     """Return on which side each curve's name stands at its end."""
-    ends = [(end_s(entrant), entrant.curve[-1][1]) for entrant in entrants]
-    values = [value for entrant in entrants for _, value in entrant.curve]
+    ends = [(end_s(entrant, over), entrant.curve[-1].value) for entrant in entrants]
+    values = [mark.value for entrant in entrants for mark in entrant.curve]
     if not values:
         return {}
     air = 0.1 * (max(values) - min(values)) or 0.1 * max(values) or 1.0

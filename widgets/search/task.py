@@ -13,10 +13,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from explorer.base.errors import InputError
 from explorer.search import SEARCHERS, Candidate, Problem, Progress, search
+from explorer.search.comparison import ENDED, RUNNING, STOPPED, TIMED, UNABLE, WAITING, Curve, longer
 from explorer.strategy import Strategy
 from widgets.jobs import Job
 
@@ -33,8 +35,8 @@ REST_S = 0.3
 MOST_SPOTS = 400
 """Most costed strategies that are kept for the chart."""
 
-WAITING, RUNNING, ENDED, TIMED, STOPPED, FAILED = "waiting", "running", "ended", "timed", "stopped", "failed"
-"""States of an entrant; `timed` means that its budget ended it."""
+FAILED = "failed"
+"""State of an entrant whose search broke; the others are those of `explorer.search.comparison`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,30 +66,29 @@ class Entrant:
     name: str
     """Name of the searcher."""
     state: str = WAITING
-    """One of the constants above."""
+    """`FAILED`, or a state of `explorer.search.comparison`."""
     run: Progress | None = None
     """Its last progress; that of its previous search while it has none, or if it failed with nothing."""
     own: bool = False
     """Whether `run` belongs to the present search."""
     error: str = ""
-    """Why it failed."""
-    curve: list[tuple[float, float]] = field(default_factory=list)
-    """Best so far: (seconds, objective value)."""
+    """Why it failed, or what it cannot do."""
+    curve: Curve = ()
+    """Best so far, against evaluations and seconds."""
     former: Progress | None = None
     """The previous search for the same inputs."""
 
     def fail(self, error: Exception) -> None:
         """End with an error; keep what was found before it, or by the previous search."""
-        self.state, self.error = FAILED, str(error) or type(error).__name__
+        self.state = UNABLE if isinstance(error, InputError) else FAILED
+        self.error = " ".join(str(error).split()) or type(error).__name__
         if (self.run is None or self.run.best is None) and self.former is not None:
             self.run, self.own = self.former, False
 
     def take(self, progress: Progress) -> None:
         """Note one step."""
         self.run, self.own = progress, True
-        best = progress.best
-        if best is not None and (not self.curve or best.value < self.curve[-1][1]):
-            self.curve.append((progress.wall_s, best.value))
+        self.curve = longer(self.curve, progress)
 
 
 class SearchTask:
@@ -116,6 +117,7 @@ class SearchTask:
         """The candidate that lacks the least memory, while none fits."""
         self._every, self._seen = 1, 0
         self._turn = 0
+        self._skipped = ""
         self._quiet_until = 0.0
         self._job: Job | None = None
 
@@ -145,7 +147,7 @@ class SearchTask:
     def forget_curves(self) -> None:
         """Drop best values over time: the objective is another."""
         for item in self.entrants.values():
-            item.curve = []
+            item.curve = ()
 
     def start(self, problems: Sequence[tuple[str, Problem]], *, budget_s: float, jobs: int = 1) -> None:
         """Begin with the first searcher; each has an equal share of the time that is left at its turn.
@@ -183,6 +185,10 @@ class SearchTask:
             self._job.cancel()
             self._job = None
 
+    def skip(self) -> None:
+        """Stop the searcher at work, what it found stays; the next one begins, with its share of the time."""
+        self._skipped = self.name
+
     def give_way(self) -> None:
         """Rest a little, since the board is in use."""
         self._quiet_until = time.perf_counter() + REST_S
@@ -200,7 +206,7 @@ class SearchTask:
                 if turn != self._turn:
                     return
                 entrant = self.entrants[name]
-                self.name, entrant.state = name, RUNNING
+                self.name, entrant.state, self._skipped = name, RUNNING, ""
             try:
                 steps = search(problem, name, budget_s=share, jobs=jobs)
                 await self._search(turn, entrant, steps, share)
@@ -217,7 +223,7 @@ class SearchTask:
 
     async def _search(self, turn: int, entrant: Entrant, steps: Iterator[Progress], share_s: float) -> None:
         began, reported = time.perf_counter(), 0.0
-        walk = Walk(steps, lambda: self._may_go(turn))
+        walk = Walk(steps, lambda: self._may_go(turn) and self._skipped != entrant.name)
         walk.start()
         while True:
             ended = walk.ended
@@ -239,7 +245,8 @@ class SearchTask:
             raise walk.error
         with self._lock:
             if turn == self._turn:  # else it was stopped meanwhile, and stays so
-                entrant.state = TIMED if time.perf_counter() - began >= share_s else ENDED
+                timed = TIMED if time.perf_counter() - began >= share_s else ENDED
+                entrant.state = STOPPED if self._skipped == entrant.name else timed
 
     def _may_go(self, turn: int) -> bool:
         """Wait until the board is idle; return whether the search is still wanted."""

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.base.errors import InputError
 from explorer.base.units import GIB, format_bytes, format_seconds
 from explorer.search import MOST_PROCESSES, OBJECTIVES, REFUSED, SEARCHERS, WEIGHTS, Candidate
+from explorer.search.comparison import ENDED, STOPPED, TIMED, UNABLE
+from explorer.search.side_by_side import ALL
 from explorer.views.search_table import strategy_words
 from widgets.edits import whole_number
 from widgets.holds import Holds
 from widgets.panels import percent
 from widgets.session import Point
 
-from .task import ENDED, FAILED, STOPPED, TIMED, SearchTask
+from .points import EVALUATIONS, SECONDS
+from .task import FAILED, SearchTask
 
 _UNITS = {"cost": ("cost", "dollars"), "energy": ("energy", "J"), "time_to_accuracy": ("to accuracy", "s")}
 LONGEST_S = 86_400.0
@@ -35,6 +39,10 @@ class Settings:
     """Most devices; 0 for all."""
     weights: str = WEIGHTS[0]
     """One of `explorer.search.WEIGHTS`."""
+    compared: tuple[str, ...] = ()
+    """Searchers that a comparison asks; () for all."""
+    over: str = SECONDS
+    """What the curves of the best so far are drawn over: `SECONDS` or `EVALUATIONS`."""
     jobs: int = 1
     """Processes that cost strategies, the kernel included; their number changes no result."""
 
@@ -71,6 +79,11 @@ def fields(now: Point | None, settings: Settings, budget_s: float) -> dict[str, 
          "title": "Whether gradients may be of older weights than those they change"},
         {"key": "search_jobs", "label": "Processes", "kind": "text", "value": str(settings.jobs),
          "width_px": 64, "title": f"That search at once, on {os.cpu_count()} cores"},
+        {"key": "compared", "label": "Compare", "kind": "text", "value": ", ".join(settings.compared) or ALL,
+         "width_px": 150, "title": "Who is compared: all, or names of searchers with commas"},
+        {"key": "curves_over", "label": "Curves over", "kind": "select", "value": settings.over,
+         "options": [{"value": name, "label": name} for name in (SECONDS, EVALUATIONS)],
+         "title": "What the best so far is drawn over"},
     ]  # fmt: skip
     return {row["key"]: row for row in rows}
 
@@ -98,16 +111,27 @@ def read_setting(now: Point | None, settings: Settings, key: str, value: Any) ->
         if value not in known:
             raise InputError(f"unknown objective {value!r}", key=key, found=value, allowed=", ".join(known))
         return replace(settings, objective=str(value))
-    if key == "weights":
-        if value not in WEIGHTS:
-            raise InputError(f"weights {value!r}", key=key, found=value, allowed=" or ".join(WEIGHTS))
-        return replace(settings, weights=str(value))
+    if key in _CHOICES:
+        name, allowed = _CHOICES[key]
+        if value not in allowed:
+            raise InputError(f"{key} is {value!r}", key=key, found=value, allowed=" or ".join(allowed))
+        return replace(settings, **{name: str(value)})
     if key == "memory_limit":
         text = str(value).strip().lower().removesuffix("gib").strip()
         limit = _number(key, text, 1e6, "GiB above 0, or empty for none") * GIB if text else 0.0
         return replace(settings, memory_limit_bytes=limit)
-    if key == "search_jobs":
-        return replace(settings, jobs=_processes(key, value))
+    if key in _READ:
+        name, read = _READ[key]
+        return replace(settings, **{name: read(key, value)})
+    return replace(settings, max_devices=_devices(now, key, value))
+
+
+def _devices(now: Point | None, key: str, value: Any) -> int:
+    """Read a number of devices as typed; 0 for all.
+
+    Raises:
+        InputError: no whole number, or more than there are.
+    """
     count = now.inputs.cluster.device_count if now else 1
     try:
         devices = whole_number(key, value) if str(value).strip() else count
@@ -120,7 +144,21 @@ def read_setting(now: Point | None, settings: Settings, key: str, value: Any) ->
             found=value,
             allowed=f"1 to {count} devices",
         )
-    return replace(settings, max_devices=0 if devices == count else devices)
+    return 0 if devices == count else devices
+
+
+def _named(key: str, value: Any) -> tuple[str, ...]:
+    """Read names of searchers as typed; () for all."""
+    names = tuple(dict.fromkeys(part.strip() for part in str(value).split(",") if part.strip()))
+    if names in ((), (ALL,)):
+        return ()
+    unknown = [name for name in names if name not in SEARCHERS.names()]
+    if unknown:
+        raise InputError(
+            f"no searcher {unknown[0]!r}", key=key, found=unknown[0],
+            allowed=f"{ALL}, or some of {', '.join(SEARCHERS.names())}",
+        )  # fmt: skip
+    return names
 
 
 def _number(key: str, value: Any, most: float, allowed: str) -> float:
@@ -148,6 +186,16 @@ def _processes(key: str, value: Any) -> int:
             f"{value!r} processes", key=key, found=value, allowed=f"1 to {MOST_PROCESSES} processes"
         )
     return found
+
+
+_CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "weights": ("weights", WEIGHTS), "curves_over": ("over", (SECONDS, EVALUATIONS)),
+}  # fmt: skip
+"""Fields of few values: (setting, values)."""
+_READ: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
+    "compared": ("compared", _named), "search_jobs": ("jobs", _processes),
+}  # fmt: skip
+"""Fields that need nothing but their text: (setting, reader)."""
 
 
 # ---- sentences ----------------------------------------------------------------------------------
@@ -190,11 +238,18 @@ def verdict(task: SearchTask, yours: Candidate | None, held: str) -> dict[str, A
     best = task.best()
     found = best.best if best is not None else None
     better = found is not None and (yours is None or found.value < yours.value)
-    failed = [task.entrants[name] for name in task.queue if task.entrants[name].state == FAILED]
+    ended = [task.entrants[name] for name in task.queue]
+    failed = [item for item in ended if item.state in (FAILED, UNABLE)]
     text = f"{_lead(task)} {_result(task, found, yours, held)}"
     if failed and not task.running:
-        text += f" {failed[0].name} failed: {failed[0].error}."
-        if task.entrants[failed[0].name].run is not None:
+        first, more = failed[0], len(failed) - 1
+        text += f" {first.name} {'failed' if first.state == FAILED else 'cannot do it'}: {first.error}."
+        text += (
+            f" {more} more {'has' if more == 1 else 'have'} no answer either; their rows say why."
+            if more
+            else ""
+        )
+        if first.run is not None:
             text += " Its former result stays."
     use = {
         "action": "use_best",
@@ -222,9 +277,9 @@ def _lead(task: SearchTask) -> str:
         return f"**{'Comparing' if several else 'Searching with'} {who}{at}.**"
     if STOPPED in states:
         return f"**Stopped.** {who}:"
-    if states == {FAILED}:
+    if states <= {FAILED, UNABLE}:
         return "**The search failed.**"
-    if states <= {ENDED, FAILED}:
+    if states <= {ENDED, FAILED, UNABLE}:
         return f"**{'Compared' if several else 'Searched with'} {who}.**"
     return f"**{who[0].upper()}{who[1:]}, time is up.**" if TIMED in states else f"**{who}.**"
 
