@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from explorer.base.errors import ExplorerError, InfeasibleError, InputError
+from explorer.base.files import make_folder
 from explorer.base.units import format_bytes, format_seconds
 from explorer.cli.inputs import Inputs, add_json, add_model, add_trust, pairs, read_inputs
 from explorer.cli.output import emit_json, say, table
@@ -57,6 +59,8 @@ def run_compare(options: argparse.Namespace) -> int:
     inputs = read_inputs(options)
     names = searcher_names(options.searchers)
     problem = problem_of(options, inputs)
+    if options.save:
+        make_folder(Path(options.save))  # what cannot be written is said before anyone is asked
     last, interrupted = _drive(problem, names, options)
     if last is None:
         return 130
@@ -108,22 +112,28 @@ def _drive(problem: Problem, names: list[str], options: argparse.Namespace) -> t
     last: Comparison | None = None
     limited = options.budget is not None or options.max_evaluations
     told: set[str] = set()
+    states = side_by_side(
+        problem,
+        names,
+        options=_options_of(options.option),
+        budget_s=options.budget if limited else BUDGET_S,
+        max_evaluations=options.max_evaluations,
+        jobs=options.jobs,
+    )
     try:
-        for last in side_by_side(
-            problem,
-            names,
-            options=_options_of(options.option),
-            budget_s=options.budget if limited else BUDGET_S,
-            max_evaluations=options.max_evaluations,
-            jobs=options.jobs,
-        ):
-            for item in last.contestants:
-                if item.state not in (WAITING, RUNNING) and item.name not in told:
-                    told.add(item.name)
-                    say(f"explorer: {item.name}: {_said(item, last)}")
+        with closing(states):  # processes of a search end now, not when the garbage is collected
+            for last in states:
+                _say_who_ended(last, told)
     except KeyboardInterrupt:
         return last.stopped() if last is not None else None, True
     return last, False
+
+
+def _say_who_ended(now: Comparison, told: set[str]) -> None:
+    for item in now.contestants:
+        if item.state not in (WAITING, RUNNING) and item.name not in told:
+            told.add(item.name)
+            say(f"explorer: {item.name}: {_said(item, now)}")
 
 
 def _said(item: Contestant, shown: Comparison) -> str:

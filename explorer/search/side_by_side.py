@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from copy import copy
 from dataclasses import replace
@@ -51,7 +51,7 @@ def side_by_side(
     jobs: int = 1,
     wanted: Callable[[str], bool] = lambda _: True,
     clock: Callable[[], float] = time.perf_counter,
-) -> Iterator[Comparison]:
+) -> Generator[Comparison, None, None]:
     """Ask searchers one after the other, each with the whole budget, and yield every state.
 
     The start of the problem, your plan, is judged first and is a contestant as it is; only searchers that

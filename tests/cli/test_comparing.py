@@ -113,6 +113,7 @@ def test_where_nobody_can_be_asked_it_is_refused(run: Run) -> None:
         (("--start", "nowhere.yaml"), "nowhere.yaml"),
         (("--objective", "beauty"), "unknown objective"),
         (("--pin", "embed=x"), "a device number"),
+        (("--save", "/dev/null/plans"), "/dev/null/plans"),
     ],
 )
 def test_wrong_flags_are_one_line(flags: tuple[str, ...], words: str, run: Run) -> None:

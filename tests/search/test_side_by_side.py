@@ -233,7 +233,7 @@ def test_whoever_stops_asking_keeps_what_there_is(problem: Make, searcher: Add) 
     for now in steps:
         if now.contestants[2].best is not None:
             break
-    steps.close()  # type: ignore[attr-defined]
+    steps.close()
     left = {item.name: item for item in now.stopped().contestants}
     assert left["pipelines"].state == ENDED
     assert left["endless"].state == STOPPED
