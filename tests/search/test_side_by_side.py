@@ -214,13 +214,11 @@ def test_nothing_that_fits_names_the_closest(problem: Make, searcher: Add) -> No
 def test_any_one_can_be_stopped(problem: Make, searcher: Add) -> None:
     searcher("endless", endless)
     searcher("pipelines", pipelines)
-    done: list[int] = []
-
-    def wanted(name: str) -> bool:
-        done.append(1)
-        return name != "endless" or len(done) < 6
-
-    _, found = ended(problem(), ["endless", "pipelines"], wanted=wanted)
+    stopped: set[str] = set()
+    for now in side_by_side(problem(), ["endless", "pipelines"], wanted=lambda name: name not in stopped):
+        if now.contestants[1].best is not None:
+            stopped.add("endless")
+    found = {item.name: item for item in now.contestants}
     assert found["endless"].state == STOPPED
     assert found["endless"].best is not None, "what it found stays"
     assert found["pipelines"].state == ENDED

@@ -115,7 +115,8 @@ def read_setting(now: Point | None, settings: Settings, key: str, value: Any) ->
         name, allowed = _CHOICES[key]
         if value not in allowed:
             raise InputError(f"{key} is {value!r}", key=key, found=value, allowed=" or ".join(allowed))
-        return replace(settings, **{name: str(value)})
+        picked: dict[str, Any] = {name: str(value)}
+        return replace(settings, **picked)
     if key == "memory_limit":
         text = str(value).strip().lower().removesuffix("gib").strip()
         limit = _number(key, text, 1e6, "GiB above 0, or empty for none") * GIB if text else 0.0
