@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,18 +25,15 @@ import numpy.typing as npt
 from explorer.base.checkpoints import checkpoint
 from explorer.base.errors import InputError
 from explorer.base.registry import Option
-from explorer.costs.collectives import collective_lines, lowest_line
-from explorer.planners._pieces.fleet import Fleet, fleet_of, room_bytes
-from explorer.planners._pieces.line import line_of
+from explorer.planners._pieces.fleet import Fleet, fleet_of
 from explorer.planners._pieces.machines import (
     Allocation,
     Machines,
     machines_of,
     next_allocations,
-    sent_lines,
 )
 from explorer.planners._pieces.plans import judged, sizes_worth_trying, strategy_of
-from explorer.planners._pieces.work_graph import work_graph
+from explorer.planners._pieces.stage_costs import Load, stage_costs
 from explorer.search import SEARCHERS, Searcher, Space
 from explorer.search.evaluator import Candidate, Evaluator
 from explorer.search.problem import Problem
@@ -46,16 +43,6 @@ MOST_GROUPS = 16
 """Most groups of devices that are told apart."""
 JUDGED = 4
 """Plans of different numbers of stages that are simulated, those of least latency."""
-
-
-class Load(NamedTuple):
-    """(n + 1, n + 1) seconds of every run of nodes on some devices: of a microbatch there and back, of AR."""
-
-    forward_s: FloatArray
-    backward_s: FloatArray
-    reduce_s: FloatArray
-    allowed: npt.NDArray[np.bool_]
-    """(n + 1, n + 1): whether they may run it, and hold it."""
 
 
 class Segment(NamedTuple):
@@ -118,9 +105,7 @@ def dapple(problem: Problem, evaluator: Evaluator, *, microbatch_size: int) -> I
             f"microbatches of {microbatch_size} do not make up a batch of {batch}", key="microbatch_size",
             found=microbatch_size, allowed="a divisor of the batch, or 0",
         )  # fmt: skip
-    groups = fleet.order
-    while len(groups) > MOST_GROUPS:
-        groups = tuple(a + b for a, b in zip(groups[::2], groups[1::2], strict=False))
+    groups = fleet.joined(MOST_GROUPS)
     machines = machines_of(fleet.cluster, groups)
     sizes = (
         [microbatch_size] if microbatch_size else sizes_worth_trying(problem, len(groups) * len(groups[0]))
@@ -288,43 +273,16 @@ class Costs(NamedTuple):
 
 def costs_of(problem: Problem, fleet: Fleet, machines: Machines, size: int) -> Costs:
     """Return the seconds of a microbatch, of which every replica takes its share of whole samples."""
-    forward_job, kinds, cluster = replace(problem.job, mode="infer"), fleet.kinds, fleet.cluster
     width = len(machines.groups[0][0])
-    place = {kind.name: number for number, kind in enumerate(kinds)}
-    whole = work_graph(problem.graph, kinds, problem.job, samples=size, bytes_per_s=1.0)
-    line = line_of(whole)
-    fits = [line.held_bytes <= room_bytes(problem, kind) for kind in kinds]
-
-    @cache
-    def seconds(replicas: int) -> tuple[FloatArray, FloatArray]:
-        """Return (kinds, n + 1, n + 1) seconds of the largest share: in all, and forward."""
-        share = math.ceil(size / replicas)
-        both, forward = (
-            line_of(work_graph(problem.graph, kinds, job, samples=share, bytes_per_s=1.0)).seconds
-            for job in (problem.job, forward_job)
-        )
-        return both, forward
+    found = stage_costs(problem, fleet.cluster, fleet.kinds, size, width=width)
 
     @cache
     def load(before: Allocation, after: Allocation) -> Load:
-        devices = machines.between(before, after)
-        used = sorted({place[cluster.kind_of(device).name] for device in devices})
-        both, forward = (item[used].max(axis=0) for item in seconds(len(devices)))
-        runs = np.isfinite(both)
-        both, forward = (np.where(runs, item, 0.0) for item in (both, forward))
-        lines = collective_lines(cluster, "all_reduce", devices)
-        reduced = np.asarray(lowest_line(lines, cast(float, line.reduced_bytes)))
-        return Load(
-            forward_s=forward, backward_s=both - forward,
-            reduce_s=np.where(line.reduced_bytes, reduced, 0.0),
-            allowed=np.all([fits[kind] for kind in used], axis=0) & runs & (len(devices) <= max(size, width)),
-        )  # fmt: skip
+        return found.load(machines.between(before, after))
 
     @cache
     def sent(before: Allocation, at: Allocation, after: Allocation) -> FloatArray:
-        ways = sent_lines(cluster, machines.between(before, at), machines.between(at, after))
-        both = 2.0 if problem.job.training else 1.0
-        found = np.max([alpha + beta * line.sent_bytes / both for alpha, beta in ways], axis=0)
-        return np.where(line.sent_bytes, found, 0.0)
+        return found.sent(machines.between(before, at), machines.between(at, after))
 
-    return Costs(whole.count, lambda start, stop: whole.layers(range(start, stop)), load, sent)
+    work = found.work
+    return Costs(work.count, lambda start, stop: work.layers(range(start, stop)), load, sent)

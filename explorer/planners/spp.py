@@ -68,9 +68,7 @@ def spp(problem: Problem, evaluator: Evaluator) -> Iterator[Candidate | None]:
         InputError: there is no cluster.
     """
     fleet = fleet_of(problem)
-    groups = fleet.order
-    while len(groups) > MOST_GROUPS:
-        groups = tuple(a + b for a, b in zip(groups[::2], groups[1::2], strict=False))
+    groups = fleet.joined(MOST_GROUPS)
     ends = [group[0] for group in groups]
     rate = np.array([[fleet.cluster.path(a, b).bandwidth_bytes_per_s for b in ends] for a in ends])
     order = device_order(rate)

@@ -11,8 +11,9 @@ import pytest
 
 from explorer.planners._pieces.line import line_of
 from explorer.planners._pieces.machines import Allocation, next_allocations
+from explorer.planners._pieces.stage_costs import Load
 from explorer.planners._pieces.work_graph import WorkGraph
-from explorer.planners.dapple import Load, latency_s, partitions
+from explorer.planners.dapple import latency_s, partitions
 from tests.planners.test_edgepipe import crossing, random_line
 
 Part = tuple[float, float, float]

@@ -67,6 +67,13 @@ class Fleet:
         ends = [(a[-1], b[0]) for a, b in pairwise(self.order)]
         return [self.cluster.path(*pair) for pair in ends]
 
+    def joined(self, most: int) -> tuple[tuple[int, ...], ...]:
+        """Return all groups, kind by kind, neighbours joined in pairs until there are so many at most."""
+        groups = self.order
+        while len(groups) > most:
+            groups = tuple(a + b for a, b in zip(groups[::2], groups[1::2], strict=False))
+        return groups
+
     def fewer(self, count: int) -> Fleet:
         """Return the fleet with so many groups at most of every kind."""
         return Fleet(
