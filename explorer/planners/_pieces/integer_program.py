@@ -72,15 +72,14 @@ def solved(program: Program, *, start: Mapping[int, float] | None = None, nodes:
 @lru_cache(MOST_KNOWN)
 def _written(text: str) -> str:
     """Return what the other process answers."""
-    child = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-m", CHILD],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        output, errors = _outcome(child, text)
-    finally:
-        child.kill()
-        child.wait()
+    ) as child:  # fmt: skip
+        try:
+            output, errors = _outcome(child, text)
+        finally:  # a search that is stopped ends here, with the process under way
+            child.kill()
     if child.returncode or not output:
         raise _without(" ".join(errors.split()[-30:]))
     return output

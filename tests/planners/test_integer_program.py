@@ -1,0 +1,35 @@
+"""The process that solves integer programs ends with whoever waits for it, and leaves nothing open."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Any
+
+import pytest
+
+from explorer.base.checkpoints import Stopped, watched
+from explorer.planners._pieces import integer_program
+from explorer.planners._pieces.integer_program import least
+from explorer.schedules._milp_program import Program
+
+
+def test_a_program_that_is_stopped_leaves_no_process_and_no_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[subprocess.Popen[str]] = []
+
+    class Kept(subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            made.append(self)
+
+    def stop() -> None:
+        if made:
+            raise Stopped
+
+    monkeypatch.setattr(integer_program.subprocess, "Popen", Kept)
+    program = Program()
+    program.column(1.5, 9.0)
+    with watched(stop), pytest.raises(Stopped):
+        least(program)
+    (child,) = made
+    assert child.returncode is not None
+    assert all(pipe is not None and pipe.closed for pipe in (child.stdin, child.stdout, child.stderr))
