@@ -170,6 +170,8 @@ class Evaluator:
     """Part of the search at work, if it has several."""
     closest: Candidate | None = None
     """The candidate that lacks least memory among those that do not fit."""
+    accepts: Callable[[Candidate], bool] | None = None
+    """Tells of what fits whether it may be kept; None for all."""
 
     @property
     def used(self) -> float:
@@ -294,11 +296,20 @@ class Evaluator:
             strategy=strategy, outcome=outcome, report_of=report_of, label=label, finder=self.finder
         )
 
+    def demand(self, accepts: Callable[[Candidate], bool]) -> None:
+        """Keep only what meets a demand from now on, and of what was kept before only what does."""
+        self.accepts = accepts
+        self.frontier = [found for found in self.frontier if accepts(found)]
+        if self.best is not None and not accepts(self.best):
+            self.best = min(self.frontier, key=lambda found: found.value, default=None)
+
     def keep(self, found: Candidate) -> None:
         """Keep a candidate that is better than others, whoever costed it."""
         if not math.isfinite(found.value):
             if self.closest is None or found.rank < self.closest.rank:
                 self.closest = found
+            return
+        if self.accepts is not None and not self.accepts(found):
             return
         if self.best is None or found.value < self.best.value:
             self.best = found
