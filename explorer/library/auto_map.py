@@ -40,8 +40,8 @@ def _learned() -> float:
         year=2020,
         uses=Uses(searchers=("auto_map",), options=("uneven stages",)),
         missing="operators of XLA: blocks and layers outside of them are decided on; which gradients are"
-        " exchanged; its search of about two hours. That it beats random search of the same"
-        " plans is not shown yet",
+        " exchanged; its search of about two hours. In 40 evaluations it beats random search"
+        " of the plans of all learners on one of five pairs only",
         claims=(
             Claim(
                 text=f"of {LAYERS} layers that are alike {KEYS} are decided on, the others propagate",

@@ -51,8 +51,8 @@ def _priced_anew() -> float:
         uses=Uses(searchers=("flexflow",), options=("layouts by layer",)),
         missing="single operators on any set of devices: stages, and units within them, change here; its"
         " task graph, of which only the changed part is simulated again: here only changed stages are priced"
-        " again, and all tasks are put in order. That it beats random search of the"
-        " same plans is not shown yet",
+        " again, and all tasks are put in order. In 40 evaluations it"
+        " beats random search of the same plans on three of five pairs only",
         claims=(
             Claim(
                 text="a proposal that costs .1 more is accepted with probability exp(-1) at beta = 10",

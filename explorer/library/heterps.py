@@ -35,8 +35,8 @@ def _learned() -> float:
         year=2021,
         uses=Uses(searchers=("heterps",), options=("stages on kinds of devices",)),
         missing="its LSTM (a table of what follows what decides here), its caches of sparse tables and the"
-        " cost of reading data; the 14.5 times the throughput of its abstract. That it beats random"
-        " search of the same plans is not shown yet",
+        " cost of reading data; the 14.5 times the throughput of its abstract. In 40 evaluations it"
+        " beats random search of the plans of all learners on three of five pairs only",
         claims=(
             Claim(
                 text="stages of .5, 2 and 1 s a sample keep up with 2 samples a second on 1 + 4 + 2 devices",
