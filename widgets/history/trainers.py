@@ -41,8 +41,9 @@ def open_config(source: SourceText, now: Point | None) -> Opened:
             key = (error.key or "").removeprefix("--")
             if key not in shown or getattr(source, key):
                 raise
-            source = replace(source, **{key: shown[key]})
-            taken.append(f"{key} {shown[key]}, the one shown: the config does not tell its own")
+            own = shown[key]
+            source = replace(source, model=own) if key == "model" else replace(source, cluster=own)
+            taken.append(f"{key} {own}, the one shown: the config does not tell its own")
         else:
             return Opened(point=plan_point(found.resolved), remarks=(*taken, *_remarks(found)))
 
