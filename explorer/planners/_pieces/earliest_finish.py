@@ -89,6 +89,21 @@ def earliest_finish(
     return Placement(tuple(run.device), tuple(run.start), tuple(run.finish))
 
 
+def timed(work: WorkGraph, workers: Workers, device: Sequence[int], order: Sequence[int]) -> Placement | None:
+    """Return when nodes run that are taken in a given order, each on its device; None if one does not fit.
+
+    Args:
+        work: the graph; its transfers take a second a byte.
+        workers: the devices.
+        device: of each node.
+        order: all nodes, each after those that it needs.
+    """
+    run = _Run(work, workers)
+    if not all(run.placed(v, (device[v],)) for v in order):
+        return None
+    return Placement(tuple(run.device), tuple(run.start), tuple(run.finish))
+
+
 class _Run:
     """A simulated execution so far."""
 

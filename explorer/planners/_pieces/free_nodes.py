@@ -14,6 +14,8 @@ Its bytes must not matter: it has none, or all nodes together fit on any device.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from explorer.planners._pieces.lattice import bits
@@ -28,7 +30,7 @@ def without_free_nodes(work: WorkGraph, *, room_bytes: float = 0.0) -> WorkGraph
         room_bytes: bytes that every device holds.
     """
     while moves := _moves(work, roomy=float(work.held_bytes.sum()) <= room_bytes):
-        work = _joined(work, moves)
+        work = joined(work, moves)
     return work
 
 
@@ -74,7 +76,8 @@ def _leads(work: WorkGraph, first: int, readers: tuple[int, ...]) -> bool:
     return first in readers and all(w == first or work.above[w] >> first & 1 for w in readers)
 
 
-def _joined(work: WorkGraph, moves: dict[int, int]) -> WorkGraph:
+def joined(work: WorkGraph, moves: Mapping[int, int]) -> WorkGraph:
+    """Return the same graph with some nodes joined to others, none of which is joined itself."""
     kept = [v for v in range(work.count) if v not in moves]
     place = {v: k for k, v in enumerate(kept)}
     number = [place[moves.get(v, v)] for v in range(work.count)]

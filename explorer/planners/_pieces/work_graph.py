@@ -1,7 +1,8 @@
 """A model as planners over graphs see it: nodes that stay whole, seconds on each device kind, tensors.
 
-A node is a block, or a layer outside of blocks, with all that must share its device: layers of one colocation
-class, the backward layers of its forward layers, and whatever lies on a circle through them.
+A node is a block (or each of its layers, if asked for), or a layer outside of blocks, with all that must
+share its device: layers of one colocation class, the backward layers of its forward layers, and whatever lies
+on a circle through them.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ def work_graph(
     bytes_per_s: float,
     latency_s: float = 0.0,
     gradients: bool = True,
+    whole_blocks: bool = True,
 ) -> WorkGraph:
     """Return the nodes of a model, their seconds and bytes, and the tensors between them.
 
@@ -77,11 +79,12 @@ def work_graph(
         bytes_per_s: rate at which a device sends and receives.
         latency_s: seconds that every transfer takes besides.
         gradients: whether gradients go back over the same way, if the job trains and has no layers for them.
+        whole_blocks: whether blocks are nodes; else their layers are.
 
     Raises:
         InputError: a layer was measured on other kinds of devices only and does not state its work.
     """
-    members = _nodes(graph)
+    members = _nodes(graph, units(graph) if whole_blocks else ())
     node = {layer: number for number, found in enumerate(members) for layer in found}
     every = np.array([node[layer] for layer in range(len(graph.layers))], dtype=np.int64)
     producer, readers, tensors = _tensors(graph, node)
@@ -108,11 +111,11 @@ def summed(node: IntArray, values: FloatArray, count: int) -> FloatArray:
     return found
 
 
-def _nodes(graph: LayerGraph) -> tuple[tuple[int, ...], ...]:
+def _nodes(graph: LayerGraph, blocks: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
     """Return layers that stay together, in a topological order of forward layers."""
     together: nx.Graph[int] = nx.Graph()
     together.add_nodes_from(range(len(graph.layers)))
-    for start, stop in units(graph):
+    for start, stop in blocks:
         together.add_edges_from((start, layer) for layer in range(start + 1, stop))
     first: dict[str, int] = {}
     for layer, item in enumerate(graph.layers):

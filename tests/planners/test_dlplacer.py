@@ -1,0 +1,186 @@
+"""DLPlacer: every placement in every order on small graphs, parts put together, and the hybrid rule."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from explorer.cluster_profiles import load_cluster
+from explorer.models.builder import GraphBuilder
+from explorer.planners._pieces.earliest_finish import Workers, earliest_finish, timed
+from explorer.planners._pieces.hybrid_rule import (
+    Convergence,
+    best_gain,
+    convergence_s,
+    needed_speedup,
+    overtakes_at,
+)
+from explorer.planners._pieces.placement_program import gates, in_chains, placed, shortest
+from explorer.planners._pieces.work_graph import WorkGraph
+from explorer.search import Problem, search
+from explorer.workload import Job, Workload
+from tests.planners.random_work import random_work
+from tests.planners.test_tensorflow_greedy import random_workers
+
+
+def orders(work: WorkGraph) -> Iterator[tuple[int, ...]]:
+    """Every order in which nodes come after those that they need."""
+    for order in itertools.permutations(range(work.count)):
+        place = {v: k for k, v in enumerate(order)}
+        if all(not work.above[v] >> u & 1 or place[u] < place[v] for u in order for v in order):
+            yield order
+
+
+def few_workers(draw: random.Random, kinds: int) -> Workers:
+    found = random_workers(draw, kinds)
+    return Workers(found.kind[:3], found.room_bytes[:3], found.latency_s[:3, :3], found.s_per_byte[:3, :3])
+
+
+def least_of_all(work: WorkGraph, workers: Workers) -> float:
+    every = itertools.product(range(len(workers.kind)), repeat=work.count)
+    found = (timed(work, workers, device, order) for device in every for order in orders(work))
+    return min((item.makespan_s for item in found if item is not None), default=math.inf)
+
+
+@pytest.mark.usefixtures("here")
+def test_no_placement_of_a_small_graph_is_shorter() -> None:
+    """36 graphs on devices that differ, with memory that may not do, and links that differ."""
+    draw, better = random.Random(0), 0
+    for _ in range(36):
+        kinds = draw.choice([1, 2])
+        work, workers = random_work(draw, most=4, kinds=kinds), few_workers(draw, kinds)
+        known, found = earliest_finish(work, workers), placed(work, workers, {}, nodes=10_000)
+        if known is None:
+            assert found is None
+            continue
+        assert found is not None
+        assert found.makespan_s == pytest.approx(least_of_all(work, workers), rel=1e-5, abs=1e-9)
+        assert found.makespan_s <= known.makespan_s
+        better += found.makespan_s < known.makespan_s * (1 - 1e-9)
+        held = np.bincount(found.device, work.held_bytes, minlength=len(workers.kind))
+        assert (held <= np.array(workers.room_bytes) + 1e-9).all()
+    assert better  # a list schedule would not do
+
+
+def diamonds(count: int, seconds: float, size: float) -> WorkGraph:
+    """Nodes 3 k -> (3 k + 1, 3 k + 2) -> 3 k + 3: branches of equal seconds, one after the other."""
+    reads: dict[int, tuple[int, ...]] = {}
+    for k in range(count):
+        reads |= {3 * k + 1: (3 * k,), 3 * k + 2: (3 * k,), 3 * k + 3: (3 * k + 1, 3 * k + 2)}
+    n = 3 * count + 1
+    above = [0] * n
+    for v in range(n):
+        for u in reads.get(v, ()):
+            above[v] |= above[u] | 1 << u
+    readers = [tuple(v for v in range(n) if u in reads.get(v, ())) for u in range(n - 1)]
+    own = [1.0 if v % 3 == 0 else seconds for v in range(n)]
+    return WorkGraph(
+        members=tuple((v,) for v in range(n)), above=tuple(above), seconds=np.array([own]),
+        held_bytes=np.zeros(n), reduced_bytes=np.zeros(n), producer=np.arange(n - 1),
+        readers=tuple(readers), transfer_s=np.full(n - 1, size),
+    )  # fmt: skip
+
+
+def two(latency_s: float = 0.0) -> Workers:
+    links = np.ones((2, 2))
+    return Workers((0, 0), (math.inf, math.inf), latency_s * links, links)
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("size", [0.0, 0.5, 5.0])
+def test_parts_between_gates_make_the_shortest_placement_of_a_series(size: float) -> None:
+    """A branch goes to another device, and the series after it, if that way takes less than a branch."""
+    work = diamonds(4, 3.0, size)
+    assert gates(work) == [0, 3, 6, 9, 12]
+    found = shortest(work, two(), nodes=1000)
+    assert found is not None
+    assert found.makespan_s == pytest.approx(5 + 4 * min(6.0, 3.0 + size), rel=1e-9)
+
+
+def test_what_is_sent_past_a_node_makes_it_no_gate() -> None:
+    work = diamonds(2, 1.0, 1.0)
+    readers = list(work.readers)
+    readers[1] = (3, 5)
+    past = WorkGraph(
+        **{name: getattr(work, name) for name in work.__dataclass_fields__} | {"readers": tuple(readers)}
+    )
+    assert gates(past) == [0, 6]
+
+
+def test_chains_become_one_node_and_branches_stay() -> None:
+    draw = random.Random(5)
+    for _ in range(30):
+        work = random_work(draw, most=8)
+        found = in_chains(work)
+        assert found.seconds.sum() == pytest.approx(work.seconds.sum())
+        assert sorted(v for own in found.members for v in own) == list(range(work.count))
+        assert in_chains(found).count == found.count
+    chain = diamonds(1, 1.0, 1.0)
+    assert in_chains(chain).count == 4
+
+
+# ---- the rule --------------------------------------------------------------------------------------
+
+
+def test_the_rule_says_what_the_seconds_say() -> None:
+    """200 random cases: efficiencies, epochs and speed-ups, with the seconds worked out directly."""
+    draw, wins = random.Random(1), 0
+    for _ in range(200):
+        workers, members = draw.choice([1, 2, 8, 64]), draw.choice([2, 4])
+        step, batch, samples = draw.uniform(0.1, 2), 32.0, 1e6
+        few, many = draw.uniform(0.5, 1), draw.uniform(0.3, 1)
+        epochs_few, epochs_many = draw.uniform(2, 10), draw.uniform(2, 30)
+        speedup = draw.uniform(1, members)
+        data = convergence_s(step / many, samples, workers * members * batch, epochs_many)
+        hybrid = convergence_s(step / speedup / few, samples, workers * batch, epochs_few)
+        wanted = needed_speedup(members, many / few, epochs_few / epochs_many)
+        assert (speedup > wanted) == (hybrid < data)
+        wins += hybrid < data
+    assert 20 < wins < 180
+
+
+def test_the_hybrid_overtakes_where_it_stays_ahead() -> None:
+    points = [
+        Convergence(n, d, h) for n, d, h in ((2, 9.0, 8.0), (4, 6.0, 7.0), (8, 5.0, 4.0), (16, 5.5, 3.0))
+    ]
+    assert overtakes_at(points) == 8
+    assert overtakes_at(points[:2]) is None
+    assert best_gain(points) == pytest.approx(5.0 / 3.0 - 1)
+
+
+# ---- models ----------------------------------------------------------------------------------------
+
+
+def test_branches_of_a_model_are_shared_by_the_devices_of_a_worker() -> None:
+    """Two towers of large products that meet: half of the step on two devices, where links are fast."""
+    b = GraphBuilder("towers")
+    x = b.input("x", {"seq": 512, "embed": 4096})
+    with b.block("towers"):
+        left, right = (
+            b.linear(f"{side}.down", b.linear(f"{side}.up", x, {"ffn": 8192}), {"embed": 4096}, over=("ffn",))
+            for side in ("left", "right")
+        )
+        y = b.add("meet", left, right)
+    b.linear("head", y, {"vocab": 64})
+    job = Job(global_batch=4, precision="fp16", optimizer="sgd")
+    given = Problem(
+        graph=b.build(), cluster=load_cluster("dgx-a100"), workload=Workload(jobs=(job,)), max_devices=4
+    )
+    new = [item.new for item in search(given, "dlplacer", options={"members": "2"}) if item.new]
+    by_label = {item.label.partition(",")[0]: item for item in new}
+    pair = by_label["2 workers of 2 devices"]
+    assert "4 workers of 1 devices" in by_label
+    places = {
+        layer.removeprefix("towers."): set(stage.meshes[0].devices)
+        for stage in pair.strategy.job.stages
+        for layer in stage.layers
+    }
+    assert places["left.up"] == places["left.down"]
+    assert places["right.up"] == places["right.down"]
+    assert not places["left.up"] & places["right.up"]
+    assert all(len(devices) == 2 for devices in places.values())
