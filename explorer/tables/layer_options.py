@@ -65,6 +65,11 @@ class OptionTable:
         )
 
     def _alone_s(self, layer: int, plans: IntArray) -> FloatArray:
+        found: FloatArray = self.by_kind_s(layer, plans).max(axis=0)
+        return found
+
+    def by_kind_s(self, layer: int, plans: IntArray) -> FloatArray:
+        """Return (kinds of devices, plans, 3): seconds of one layer alone under some plans on each kind."""
         lane, at = self.layers.lane, np.full(1, layer)
         found = []
         for k in range(len(plans)):
@@ -76,8 +81,8 @@ class OptionTable:
                 ).seconds[:, 0]
                 for kind, own in zip(lane.kinds, device, strict=True)
             ]  # fmt: skip
-            found.append(np.max(times, axis=0))
-        return np.array(found)
+            found.append(times)
+        return np.array(found).swapaxes(0, 1)
 
     def _inside(self, layer: int, plan: int) -> FloatArray:
         """Return (forward and backward, seconds and bytes) of the collectives inside a layer."""

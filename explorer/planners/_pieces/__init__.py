@@ -8,8 +8,9 @@ program; a `hybrid_rule` says when workers of several devices pay. `series_paral
 branches.
 
 Where layers choose their shardings, a `layer_meshes` has the costs of a mesh as a `choice_graph`, vertices
-are settled in a `vertex_order`, `folding` joins those that repeat, and `fronts` are tables of frontiers of
-seconds and bytes. An `integer_program` is solved in another process.
+are settled in a `vertex_order` or chosen `best_first`, `folding` joins those that repeat, and `fronts` are
+tables of frontiers of seconds and bytes. On `unlike_devices` shares of a layer are unequal. An
+`integer_program` is solved in another process.
 
 Planners that learn share `stage_plans`, and `moves` with one budget. `generations` is a genetic algorithm, a
 `policy` learns by its gradient, a `q_network` what decisions of a `plan_building` are worth.
