@@ -133,6 +133,8 @@ def _lane(scene: Scene, number: int, hops: Mapping[tuple[int, int], Hop]) -> dic
         "group": place.nodes,
         "replicas": place.replicas,
         "replica_count": place.replica_count,
+        "span": place.span,
+        "device_count": len(place.devices),
         "runs": noted(scene, runs, hops),
         "kind": place.kind if len(scene.cluster.device_kinds) > 1 else None,
         **own,
@@ -191,6 +193,14 @@ class LanePlace(NamedTuple):
     """Number of all of them."""
     link: str | None
     """Kind of the slowest link between neighbours of its replicas; None without a second one."""
+
+    @property
+    def span(self) -> list[int] | None:
+        """First and last device where its devices follow each other, which names thousands in a few letters;
+        else None.
+        """
+        first, last = self.devices[0], self.devices[-1]
+        return [first, last] if last - first == len(self.devices) - 1 else None
 
     @property
     def kind(self) -> str:

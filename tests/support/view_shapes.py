@@ -104,6 +104,8 @@ class Lane(Strict):
     kind: NotRequired[str | None]
     replicas: list[list[int]]
     replica_count: NotRequired[int]
+    span: NotRequired[list[int] | None]
+    device_count: NotRequired[int]
     runs: list[Run]
     forward_s: float
     backward_s: float

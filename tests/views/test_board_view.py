@@ -14,7 +14,7 @@ import explorer
 from explorer.strategies.moves import place_layers
 from explorer.strategy import single
 from explorer.views import Scene, board_view, make_scene
-from explorer.views.board import estimate_view
+from explorer.views.board import estimate_view, lane_place
 from explorer.views.board_links import hops_of
 from explorer.views.tiles import figures
 from tests.support import view_shapes as shapes
@@ -65,6 +65,17 @@ def test_lanes_say_their_kind_of_device_only_where_there_are_several(scene: Scen
         devices = range(lane["replicas"][0][0], lane["replicas"][-1][-1] + 1)
         assert lane["kind"] == ", ".join(dict.fromkeys(mixed.kind_of(device).name for device in devices))
     assert len({lane["kind"] for lane in view["lanes"]}) > 1
+
+
+def test_a_lane_of_thousands_names_its_span_and_counts_them() -> None:
+    model, cluster = explorer.load_model("llama3-405b"), explorer.load_cluster("hgx-h100-16384")
+    job = explorer.default_workload(model).with_job(global_batch=2048).job
+    strategy = explorer.uniform(model, cluster, job, stages=16, replicas=128, tensor=8)
+    places = [lane_place(cluster, stage.meshes) for stage in strategy.stages]
+    assert [place.span for place in places] == [[1024 * i, 1024 * i + 1023] for i in range(16)]
+    assert {len(place.devices) for place in places} == {1024}
+    apart = lane_place(cluster, (strategy.stages[0].meshes[0], strategy.stages[2].meshes[0]))
+    assert (apart.span, len(apart.devices)) == (None, 2048)
 
 
 def test_estimate_is_the_reports(scene: Scene) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -395,12 +396,41 @@ def test_a_folded_group_shows_sum_and_worst_member(board_page: WidgetPage) -> No
     text = plain(page.inner_text('[data-group="node 1"]'))
     assert "8 lanes" in text
     assert "slowest Stage 15: 255 ms" in text
-    assert "fullest" in text
+    fullest = max((lane["peak_bytes"] for lane in many(16, 100)["view"]["lanes"][8:]))
+    assert re.search(rf"fullest Stage \d+: {fullest / sample.GIB:.1f} GiB a device", text)
+    assert "GiB in all" not in text
     assert page.locator('[data-group="node 1"] .b-mem').is_visible()
     page.focus('[data-group="node 1"] [data-action="fold"]')
     page.keyboard.press("Enter")
     board_page.settle()
     assert board_page.get("board", "collapsed") == []
+
+
+def test_nothing_stands_over_the_devices_of_a_lane_that_does_not_fit(board_page: WidgetPage) -> None:
+    """Thousands of devices: the sign of too much memory has its own place, and the devices are said whole."""
+    given = many(16, 100)
+    for i, lane in enumerate(given["view"]["lanes"]):
+        first = 1024 * i
+        lane |= {
+            "group": f"nodes {128 * i}–{128 * i + 127}", "device_count": 1024, "span": [first, first + 1023],
+            "replicas": [[first + 8 * j, first + 8 * j + 7] for j in range(8)], "replica_count": 128,
+            "peak_bytes": 2.0 * lane["capacity_bytes"],
+        }  # fmt: skip
+    board_page.receive("board", **given)
+    assert board_page.page.locator("[data-group]").count() == 0, "a heading of one lane says what the lane says"
+    found = board_page.page.evaluate(
+        """() => {
+            const row = document.querySelector('[data-lane="15"]');
+            const [name, sign, words] = ['.b-device', '.b-mem-tri', '.b-mem-text b'].map((s) => row.querySelector(s));
+            const box = (e) => { const r = e.getBoundingClientRect(); return [r.left, r.right]; };
+            return {
+                text: name.textContent, cut: name.scrollWidth > name.clientWidth,
+                name: box(name), sign: box(sign), words: box(words),
+            };
+        }"""
+    )
+    assert (found["text"], found["cut"]) == ("15360–16383", False)
+    assert found["name"][1] <= found["sign"][0] < found["sign"][1] <= found["words"][0]
 
 
 def test_a_drag_resting_over_a_folded_group_unfolds_it(board_page: WidgetPage) -> None:

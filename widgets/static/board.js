@@ -1156,8 +1156,7 @@ function groupSummary(lanes) {
   return {
     time_s: lanes.reduce((sum, lane) => sum + time5(lane), 0),
     slowest: lanes.reduce((a, b) => time5(b) > time5(a) ? b : a),
-    fullest: lanes.reduce((a, b) => full(b) > full(a) ? b : a),
-    peak_bytes: lanes.reduce((sum, lane) => sum + lane.peak_bytes, 0)
+    fullest: lanes.reduce((a, b) => full(b) > full(a) ? b : a)
   };
 }
 function rowAt(rows, y, reach = 24) {
@@ -1186,6 +1185,12 @@ function shownReplicas(replicas) {
   while (count2 < Math.min(MOST_REPLICAS - 1, words.length) && words.slice(0, count2 + 1).join("").length <= MOST_LETTERS)
     count2 += 1;
   return count2;
+}
+function compactDevices(lane) {
+  const groups = lane.replicas.map(rangeWords);
+  if ((lane.replica_count ?? groups.length) === groups.length && groups.join(" ").length <= MOST_LETTERS) return groups;
+  if (lane.span) return [rangeWords(lane.span)];
+  return [plural(lane.device_count ?? lane.replicas.length, "device")];
 }
 var rangeWords = (group) => group.length > 1 ? `${group[0]}–${group[group.length - 1]}` : String(group[0] ?? "");
 
@@ -1389,7 +1394,7 @@ function drawLane(ctx, element, { lane, compact }) {
   patch(element, {
     class: `b-row b-lane${compact ? " compact" : ""}${isTarget ? " target" : ""}${bad && isTarget ? " bad" : ""}${refused ? " refused" : ""}${lane.locked ? " locked" : ""}`
   });
-  drawName(parts, lane);
+  drawName(parts, lane, compact);
   drawMemory(ctx, parts.memory, shown, preview ? lane : null);
   drawTrack(ctx, parts, { ...state, lane, bad, refused });
 }
@@ -1431,24 +1436,29 @@ function stateOf(ctx, lane, compact) {
   ];
   return { inputs: inputs2, compact, preview, isTarget, refused, chosen, leaving, pinned, pieces, boundaries };
 }
-function drawName(parts, lane) {
+function drawName(parts, lane, compact) {
   patch(parts.title, { text: lane.name });
   patch(parts.kind, { text: lane.kind ?? "", title: lane.kind ?? null });
   const locked = Boolean(lane.locked);
   if (parts.lock.hidden === locked) parts.lock.hidden = !locked;
   patch(parts.lock, { "aria-label": `Unlock ${lane.name}`, title: `${lane.name} keeps exactly its layers. Press to unlock.` });
-  if (stale(parts.devices, [lane.replicas, lane.replica_count, lane.replica_link])) drawDevices(parts.devices, lane);
+  if (stale(parts.devices, [compact, lane.group, lane.replicas, lane.replica_count, lane.replica_link, lane.span]))
+    drawDevices(parts.devices, lane, compact);
 }
-function drawDevices(element, lane) {
+function deviceItems(lane, compact) {
+  if (compact) return compactDevices(lane).map((text, i) => ({ key: `r${i}`, text }));
   const shown = shownReplicas(lane.replicas);
   const more = replicaCount(lane) - shown;
-  const items = lane.replicas.slice(0, shown).flatMap((group, i) => [
+  return lane.replicas.slice(0, shown).flatMap((group, i) => [
     ...i && lane.replica_link ? [{ key: `link${i}`, link: lane.replica_link }] : [],
     { key: `r${i}`, text: rangeWords(group) }
   ]).concat(more > 0 ? [{ key: "more", text: `+${more}` }] : []);
+}
+function drawDevices(element, lane, compact) {
+  const items = deviceItems(lane, compact);
   const link = lane.replica_link;
   const reduced = link?.step_bytes ? `; ${bytes(link.step_bytes)} of gradients a step over ${link.name ?? link.kind}` : "";
-  patch(element, { title: deviceWords(lane) + reduced });
+  patch(element, { title: (lane.group ? `${lane.group}: ` : "") + deviceWords(lane) + reduced });
   if (element.firstChild?.nodeType !== Node.TEXT_NODE) element.prepend("gpu");
   keyed(
     element,
@@ -2026,7 +2036,7 @@ function drawGroup(ctx, element, { name, lanes, folded }) {
   patch(nameCell.firstChild, {
     text: `${folded ? "▸" : "▾"} ${name}`,
     "aria-expanded": String(!folded),
-    "aria-label": `${name}, ${plural(lanes.length, "lane")}, ${bytes(sum.peak_bytes)} in all, slowest ${sum.slowest.name}`
+    "aria-label": `${name}, ${plural(lanes.length, "lane")}, slowest ${sum.slowest.name}, fullest ${sum.fullest.name} with ${bytes(sum.fullest.peak_bytes)} a device`
   });
   if (folded) drawMemory(ctx, memory, sum.fullest, null);
   patch(track.firstChild, {
@@ -2034,7 +2044,7 @@ function drawGroup(ctx, element, { name, lanes, folded }) {
   });
   const over = lanes.filter((lane) => memoryLevel(lane) === "bad").length;
   patch(track.lastChild, {
-    text: `${plural(lanes.length, "lane")}, ${seconds(sum.time_s)} and ${bytes(sum.peak_bytes)} in all; slowest ${sum.slowest.name}: ${seconds(time3(sum.slowest))}, ${overIdeal(sum.slowest, ctx.view.ideal_s)}${folded ? `; fullest ${sum.fullest.name}` : ""}${over ? `; ▲ ${over} over capacity` : ""}`
+    text: `${plural(lanes.length, "lane")}, ${seconds(sum.time_s)} in all; slowest ${sum.slowest.name}: ${seconds(time3(sum.slowest))}, ${overIdeal(sum.slowest, ctx.view.ideal_s)}; fullest ${sum.fullest.name}: ${bytes(sum.fullest.peak_bytes)} a device${over ? `; ▲ ${over} over capacity` : ""}`
   });
 }
 

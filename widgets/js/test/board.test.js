@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { costOn, moved, nearestStop, nextStop, stops } from "../src/board/estimate.js";
-import { allAlike, fitScale, linkThickness, mayFit, memoryLevel, memorySegments, rowAt, rowsOf, shownReplicas } from "../src/board/layout.js";
+import { allAlike, compactDevices, fitScale, groupSummary, linkThickness, mayFit, memoryLevel, memorySegments, rowAt, rowsOf, shownReplicas } from "../src/board/layout.js";
 import { Catalog, pieceLabel, piecesOf } from "../src/board/model.js";
 
 const layer = (id, seconds = 1) => ({
@@ -198,4 +198,19 @@ test("as many replicas are named as the column holds", () => {
   assert.equal(shownReplicas([[0], [1], [2], [3]]), 4);
   assert.equal(shownReplicas([[0], [1], [2], [3], [4]]), 3);
   assert.equal(shownReplicas([range(1000, 64)]), 1);
+});
+
+test("a compact lane names its replicas, else the span of its devices, else their number", () => {
+  const big = { replicas: Array.from({ length: 8 }, (_, i) => [1024 + 8 * i, 1031 + 8 * i]), replica_count: 128, device_count: 1024 };
+  assert.deepEqual(compactDevices({ ...big, span: [1024, 2047] }), ["1024–2047"]);
+  assert.deepEqual(compactDevices({ ...big, span: null }), ["1\u202f024 devices"]);
+  assert.deepEqual(compactDevices({ replicas: [[4, 7]], span: [4, 7] }), ["4–7"]);
+  assert.deepEqual(compactDevices({ replicas: [[4], [9]], span: null, device_count: 2 }), ["4", "9"]);
+});
+
+test("a group says the memory of one device, the fullest, and not a sum over devices", () => {
+  const member = (id, peak_bytes, forward_s) => ({ id, forward_s, backward_s: 2 * forward_s, peak_bytes, capacity_bytes: 80 });
+  const sum = groupSummary([member("a", 60, 1), member("b", 70, 1), member("c", 50, 2)]);
+  assert.deepEqual([sum.time_s, sum.slowest.id, sum.fullest.id], [12, "c", "b"]);
+  assert.ok(!("peak_bytes" in sum));
 });

@@ -1,4 +1,4 @@
-// The heading row of a group of lanes (a node): folded it stands for them, with their sum and their worst member.
+// The heading row of a group of lanes (a node): folded it stands for them, with the slowest and the fullest.
 
 import { h } from "../common/dom.js";
 import { bytes, plural, seconds } from "../common/format.js";
@@ -35,7 +35,7 @@ export function drawGroup(ctx, element, { name, lanes, folded }) {
   patch(nameCell.firstChild, {
     text: `${folded ? "▸" : "▾"} ${name}`,
     "aria-expanded": String(!folded),
-    "aria-label": `${name}, ${plural(lanes.length, "lane")}, ${bytes(sum.peak_bytes)} in all, slowest ${sum.slowest.name}`,
+    "aria-label": `${name}, ${plural(lanes.length, "lane")}, slowest ${sum.slowest.name}, fullest ${sum.fullest.name} with ${bytes(sum.fullest.peak_bytes)} a device`,
   });
   if (folded) drawMemory(ctx, memory, sum.fullest, null);
   patch(track.firstChild, {
@@ -43,6 +43,6 @@ export function drawGroup(ctx, element, { name, lanes, folded }) {
   });
   const over = lanes.filter((lane) => memoryLevel(lane) === "bad").length;
   patch(track.lastChild, {
-    text: `${plural(lanes.length, "lane")}, ${seconds(sum.time_s)} and ${bytes(sum.peak_bytes)} in all; slowest ${sum.slowest.name}: ${seconds(time(sum.slowest))}, ${overIdeal(sum.slowest, ctx.view.ideal_s)}${folded ? `; fullest ${sum.fullest.name}` : ""}${over ? `; ▲ ${over} over capacity` : ""}`,
+    text: `${plural(lanes.length, "lane")}, ${seconds(sum.time_s)} in all; slowest ${sum.slowest.name}: ${seconds(time(sum.slowest))}, ${overIdeal(sum.slowest, ctx.view.ideal_s)}; fullest ${sum.fullest.name}: ${bytes(sum.fullest.peak_bytes)} a device${over ? `; ▲ ${over} over capacity` : ""}`,
   });
 }

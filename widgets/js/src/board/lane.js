@@ -5,7 +5,7 @@ import { bytes, seconds, secondsParts } from "../common/format.js";
 import { drawChip, makeChip } from "./chip.js";
 import { drawHandles } from "./handles.js";
 import { overIdeal } from "./head.js";
-import { linkClass, linkThickness, memoryLevel, rangeWords, shownReplicas } from "./layout.js";
+import { compactDevices, linkClass, linkThickness, memoryLevel, rangeWords, shownReplicas } from "./layout.js";
 import { drawMemory, makeMemory } from "./memory-bar.js";
 import { holdsAny } from "./model.js";
 import { drawOther } from "./other.js";
@@ -70,7 +70,7 @@ export function drawLane(ctx, element, { lane, compact }) {
   patch(element, {
     class: `b-row b-lane${compact ? " compact" : ""}${isTarget ? " target" : ""}${bad && isTarget ? " bad" : ""}${refused ? " refused" : ""}${lane.locked ? " locked" : ""}`,
   });
-  drawName(parts, lane);
+  drawName(parts, lane, compact);
   drawMemory(ctx, parts.memory, shown, preview ? lane : null);
   drawTrack(ctx, parts, { ...state, lane, bad, refused });
 }
@@ -97,28 +97,35 @@ function stateOf(ctx, lane, compact) {
   return { inputs, compact, preview, isTarget, refused, chosen, leaving, pinned, pieces, boundaries };
 }
 
-function drawName(parts, lane) {
+function drawName(parts, lane, compact) {
   patch(parts.title, { text: lane.name });
   patch(parts.kind, { text: lane.kind ?? "", title: lane.kind ?? null });
   const locked = Boolean(lane.locked);
   if (parts.lock.hidden === locked) parts.lock.hidden = !locked;
   patch(parts.lock, { "aria-label": `Unlock ${lane.name}`, title: `${lane.name} keeps exactly its layers. Press to unlock.` });
-  if (stale(parts.devices, [lane.replicas, lane.replica_count, lane.replica_link])) drawDevices(parts.devices, lane);
+  if (stale(parts.devices, [compact, lane.group, lane.replicas, lane.replica_count, lane.replica_link, lane.span]))
+    drawDevices(parts.devices, lane, compact);
 }
 
-function drawDevices(element, lane) {
+/** What stands for a lane's devices: a box for each of the first replicas with the link between them; compact, only words. */
+function deviceItems(lane, compact) {
+  if (compact) return compactDevices(lane).map((text, i) => ({ key: `r${i}`, text }));
   const shown = shownReplicas(lane.replicas);
   const more = replicaCount(lane) - shown;
-  const items = lane.replicas
+  return lane.replicas
     .slice(0, shown)
     .flatMap((group, i) => [
       ...(i && lane.replica_link ? [{ key: `link${i}`, link: lane.replica_link }] : []),
       { key: `r${i}`, text: rangeWords(group) },
     ])
     .concat(more > 0 ? [{ key: "more", text: `+${more}` }] : []);
+}
+
+function drawDevices(element, lane, compact) {
+  const items = deviceItems(lane, compact);
   const link = lane.replica_link;
   const reduced = link?.step_bytes ? `; ${bytes(link.step_bytes)} of gradients a step over ${link.name ?? link.kind}` : "";
-  patch(element, { title: deviceWords(lane) + reduced });
+  patch(element, { title: (lane.group ? `${lane.group}: ` : "") + deviceWords(lane) + reduced });
   if (element.firstChild?.nodeType !== Node.TEXT_NODE) element.prepend("gpu");
   keyed(
     element,

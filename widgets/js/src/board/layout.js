@@ -1,5 +1,7 @@
 // Sizes and places of the board: time scale, memory scale, lane rows, hit tests. Numbers in, numbers out.
 
+import { plural } from "../common/format.js";
+
 /** Lanes beyond this many are compact and grouped. */
 export const FULL_LANES = 8;
 
@@ -80,7 +82,7 @@ export const SCROLL_PX = 640;
 export const rowsHeight = (rows) =>
   rows.reduce((sum, row) => sum + (row.type === "group" ? 28 : row.compact ? 30 : 86), 0);
 
-/** Sum and worst member of a folded group. @param {any[]} lanes */
+/** The lanes of a group: their time in turn, and the slowest and the fullest of them. @param {any[]} lanes */
 export function groupSummary(lanes) {
   const time = (lane) => lane.forward_s + lane.backward_s;
   const full = (lane) => lane.peak_bytes / lane.capacity_bytes;
@@ -88,7 +90,6 @@ export function groupSummary(lanes) {
     time_s: lanes.reduce((sum, lane) => sum + time(lane), 0),
     slowest: lanes.reduce((a, b) => (time(b) > time(a) ? b : a)),
     fullest: lanes.reduce((a, b) => (full(b) > full(a) ? b : a)),
-    peak_bytes: lanes.reduce((sum, lane) => sum + lane.peak_bytes, 0),
   };
 }
 
@@ -132,6 +133,17 @@ export function shownReplicas(replicas) {
   while (count < Math.min(MOST_REPLICAS - 1, words.length) && words.slice(0, count + 1).join("").length <= MOST_LETTERS)
     count += 1;
   return count;
+}
+
+/**
+ * A compact lane's devices in as few letters as say them: its replicas where they fit, else the span of all, else their number.
+ * @param {{replicas: number[][], replica_count?: number, span?: number[] | null, device_count?: number}} lane
+ */
+export function compactDevices(lane) {
+  const groups = lane.replicas.map(rangeWords);
+  if ((lane.replica_count ?? groups.length) === groups.length && groups.join(" ").length <= MOST_LETTERS) return groups;
+  if (lane.span) return [rangeWords(lane.span)];
+  return [plural(lane.device_count ?? lane.replicas.length, "device")];
 }
 
 /** "4–7". @param {number[]} group devices of one replica */
