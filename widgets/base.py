@@ -96,7 +96,9 @@ class Widget(anywidget.AnyWidget):
         "Run the cells again.", help="What to do once the kernel is gone, said by the page."
     ).tag(sync=True)
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, *, late: bool = False, **kwargs: Any) -> None:
+        """Make the widget; a `late` one opens its way to the page when it first stands in a box there."""
+        self._late = late
         self._handlers: list[IntentHandler] = []
         self._considerers: list[IntentHandler] = []
         self.followers: tuple[Widget, ...] = ()
@@ -105,6 +107,26 @@ class Widget(anywidget.AnyWidget):
         kwargs["own_id"] = kwargs.setdefault("model_id", uuid4().hex)
         super().__init__(**kwargs)
         self.on_msg(self._receive)
+
+    def open(self) -> None:
+        """Open the way to the page, with the state of now, unless it is to be opened late."""
+        if not self._late:
+            super().open()
+
+    @property
+    def model_id(self) -> str:
+        """Id of the page's model. A box asks for it when the widget is put there: then a late one opens."""
+        if self._late and self.comm is None:
+            self._late = False
+            self.open()
+        return str(super().model_id)
+
+    def begin_again(self) -> None:
+        """Leave the page's model for a new one with the same state, where the first one did not start."""
+        self.close()
+        self.__dict__.pop("_repr_mimebundle_", None)  # which closing hides
+        self._model_id = self.own_id = uuid4().hex
+        self.open()
 
     def on_intent(self, handler: IntentHandler) -> None:
         """Call `handler(intent)` for every gesture; what it assigns arrives with the acknowledgement."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traitlets
+
 from .base import STATIC, Widget
 
 
@@ -10,6 +12,10 @@ class Controls(Widget):
 
     _esm = STATIC / "controls.js"
     _css = STATIC / "controls.css"
+
+    fresh = traitlets.Bool(
+        help="Whether the page brings the workbench into sight; it sets this back once it has."
+    ).tag(sync=True)
 
     def summary(self) -> str:
         """Return every field and its value."""

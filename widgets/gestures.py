@@ -76,7 +76,7 @@ class Gestures:
         self._actions: dict[str, Callable[[], Any]] = {
             "search": bench.search, "stop": bench.stop, "use_best": bench.use_best,
             "undo": bench.undo, "redo": bench.redo, "apply_hint": self._apply_reason,
-            "show_errors": self._show_errors,
+            "show_errors": self._show_errors, "show_board": bench.parts.show_board,
         }  # fmt: skip
         for panel in bench.panels:
             self._actions |= panel.actions()

@@ -11,10 +11,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
-from ipywidgets import Widget as AnyWidget
-
 from .base import Widget
 from .session import History, Point
+from .tab_box import TabBox
 
 
 class Bench(Protocol):
@@ -67,8 +66,8 @@ class Panel:
 
     title = ""
     """Title on the tab."""
-    box: AnyWidget
-    """Widget that holds the tab's content."""
+    box: TabBox
+    """Holds the tab's content, which goes to the page when the tab is opened."""
 
     def widgets(self) -> tuple[Widget, ...]:
         """Return the widgets whose intents the workbench answers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ipywidgets import HTML, Box, DOMWidget, Layout, Tab, VBox, Widget
+from ipywidgets import HTML, Box, DOMWidget, Layout, Tab, VBox
 
 from explorer.views import quick_verdict
 
@@ -17,6 +17,7 @@ from .heatmap import Heatmap
 from .panels import STYLE
 from .reasons import Reasons
 from .session import Point
+from .tab_box import TabBox
 from .tiles import Tiles
 from .timeline import Timeline
 
@@ -27,7 +28,7 @@ class Parts:
     def __init__(self, bench: str = "") -> None:
         self.bench = bench
         """Id by which the widgets of one workbench know each other on the page."""
-        self.controls = Controls()
+        self.controls = Controls(fresh=True)
         self.tiles = Tiles()
         self.board = Board()
         self.timeline = Timeline()
@@ -84,6 +85,20 @@ class Parts:
         if view != self.tiles.view:
             self.tiles.view = view
 
+    def fill_tab(self) -> None:
+        """Give the tab in front its content, if it has none yet."""
+        box = self.tabs.children[self.tabs.selected_index or 0]
+        assert isinstance(box, TabBox)
+        box.fill()
+
+    def show_board(self) -> None:
+        """Have the page draw the board anew, from a model of its own: the first one did not start there."""
+        box = self.rest[0]
+        assert isinstance(box, Box)
+        box.children = ()
+        self.board.begin_again()
+        box.children = (self.board,)
+
     def mark(self, point: Point, selection: Iterable[str]) -> None:
         """Mark the lanes that hold the selection in the other views."""
         lanes = point.scene.lane_of_layer
@@ -102,9 +117,9 @@ def _boxed(widget: BaseWidget) -> Box:
     return Box([widget], layout=Layout(width="100%", overflow="visible", display="block"))
 
 
-def arrange(parts: Parts, tabs: Sequence[tuple[str, Widget]]) -> dict[str, Any]:
+def arrange(parts: Parts, tabs: Sequence[tuple[str, TabBox]]) -> dict[str, Any]:
     """Return the arguments of the outer box: bar, tiles, board and timeline in full width, two columns,
-    tabs.
+    tabs. A tab is filled when it is opened; the one in front by `Parts.fill_tab`, once the rest is drawn.
     """
     half = Layout(flex="1 1 440px", min_width="0", width="auto")
     parts.graph.layout = half
@@ -116,6 +131,7 @@ def arrange(parts: Parts, tabs: Sequence[tuple[str, Widget]]) -> dict[str, Any]:
     parts.tabs.children = [box for _, box in tabs]
     for i, (title, _) in enumerate(tabs):
         parts.tabs.set_title(i, title)
+    parts.tabs.observe(lambda _: parts.fill_tab(), "selected_index")
     parts.rest = (_boxed(parts.board), _boxed(parts.timeline), columns, parts.tabs)
     outer = [
         HTML(STYLE, layout=Layout(display="none")),

@@ -133,6 +133,7 @@ class Showing:
         self.mark()
         yield
         self.redraw()
+        bench.parts.fill_tab()
         for panel in bench.panels:
             yield
             self.guard(partial(panel.settled, now))

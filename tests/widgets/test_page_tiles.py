@@ -115,11 +115,13 @@ def test_reasons_are_listed_and_applied_by_keyboard(open_page: Open) -> None:
     page = open_page()
     show(page)
     shown = page.page.eval_on_selector_all("[data-reason]", "(all) => all.map((r) => r.dataset.reason)")
-    assert shown == ["balance", "bubble", "memory"]
+    assert shown == ["balance"]
     assert "16 %" in text(page, '[data-reason="balance"]')
-    page.page.focus('[data-action="why-all"]')
+    page.page.focus('[data-action="why"]')
     page.page.keyboard.press("Enter")
-    assert page.page.get_attribute('[data-action="why-all"]', "aria-expanded") == "true"
+    assert page.page.get_attribute('[data-action="why"]', "aria-expanded") == "true"
+    shown = page.page.eval_on_selector_all("[data-reason]", "(all) => all.map((r) => r.dataset.reason)")
+    assert shown == ["balance", "bubble", "memory", "shape"]
     assert page.page.locator('[data-reason="shape"]').is_visible()
     assert not page.page.locator('[data-reason="shape"] button').is_visible()
     page.page.keyboard.press("Tab")
@@ -146,6 +148,7 @@ def test_old_reasons_stay_grey_without_working_buttons(open_page: Open) -> None:
 def test_focus_stays_with_its_reason_when_the_list_is_sorted(open_page: Open) -> None:
     page = open_page()
     show(page)
+    page.page.click('[data-action="why"]')
     page.page.focus('[data-reason="bubble"] button')
     rows = sample.reasons()
     page.receive("tiles", view=sample.tiles_view() | {"reasons": [rows[1], rows[0], rows[2]]})
@@ -154,9 +157,12 @@ def test_focus_stays_with_its_reason_when_the_list_is_sorted(open_page: Open) ->
     assert focused(page, "data-action") == "apply_reason:balance", "its row is gone"
 
 
-def test_the_list_keeps_its_height_while_reasons_come(open_page: Open) -> None:
+@pytest.mark.parametrize("opened", [False, True])
+def test_the_list_keeps_its_height_while_reasons_come(open_page: Open, *, opened: bool) -> None:
     page = open_page(width=1000)
-    show(page)
+    show(page, reasons=sample.reasons()[:3])
+    if opened:
+        page.page.click('[data-action="why"]')
     height = page.box(".t-why")["height"]
     for count in (0, 1, 2):
         page.receive(
@@ -167,14 +173,17 @@ def test_the_list_keeps_its_height_while_reasons_come(open_page: Open) -> None:
     assert not page.page.locator(".t-why").is_visible()
 
 
-def test_narrow_pages_have_a_toggle(open_page: Open) -> None:
-    page = open_page(width=760)
+@pytest.mark.parametrize("width", [760, 848, 1168, 1488])
+def test_why_is_one_row_until_it_is_opened(open_page: Open, width: int) -> None:
+    page = open_page(width=width)
     show(page)
-    assert not page.page.locator('[data-reason="balance"]').is_visible()
+    assert page.box(".t-why")["height"] <= 64
+    assert page.page.locator('[data-reason="balance"]').is_visible()
+    assert not page.page.locator('[data-reason="bubble"]').is_visible()
     page.page.focus('[data-action="why"]')
     page.page.keyboard.press("Enter")
     assert page.page.get_attribute('[data-action="why"]', "aria-expanded") == "true"
-    assert page.page.locator('[data-reason="balance"]').is_visible()
+    assert page.page.locator('[data-reason="shape"]').is_visible()
     page.page.click('[data-reason="balance"] button')
     assert page.sent("tiles")[-1]["action"] == "apply_reason:balance"
 

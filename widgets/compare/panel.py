@@ -7,7 +7,7 @@ from dataclasses import replace
 from html import escape
 from typing import Any
 
-from ipywidgets import HTML, Layout, VBox
+from ipywidgets import HTML, Layout
 
 from explorer.base.errors import ExplorerError, InputError
 from explorer.base.units import format_bytes, format_seconds
@@ -19,6 +19,7 @@ from widgets.opening import file_point
 from widgets.panel import Bench, Panel
 from widgets.panels import block, percent, table
 from widgets.session import Point, make_point
+from widgets.tab_box import TabBox
 
 from .words import differences
 
@@ -44,9 +45,9 @@ class ComparePanel(Panel):
         self._bench = bench
         self._path: str | None = None
         self._errors: dict[str, str] = {}
-        self.controls = Controls()
+        self.controls = Controls(late=True)
         self.table = HTML(layout=Layout(width="100%"))
-        self.box = VBox([self.controls, self.table], layout=Layout(width="100%"))
+        self.box = TabBox(lambda: (self.controls, self.table))
         self.draw()
 
     def widgets(self) -> tuple[Widget, ...]:

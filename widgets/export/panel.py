@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ipywidgets import Layout, VBox
-
 from explorer.base.errors import InputError
 from explorer.plan import Resolved
 from explorer.views import export_view
@@ -17,6 +15,7 @@ from widgets.jobs import Idle, at_once
 from widgets.opening import plan_point
 from widgets.panel import Bench, Panel
 from widgets.session import History, Point
+from widgets.tab_box import TabBox
 
 from .view import ExportView
 
@@ -37,9 +36,9 @@ class ExportPanel(Panel):
         self._asked = False
         self._nearest: tuple[Point, str, Nearest | None] | None = None
         self._idle = Idle(bench.lock, self._failed)
-        self.page = ExportView()
+        self.page = ExportView(late=True)
         self.page.observe(lambda _: bench.guard(self._draw_if_asked), "target")
-        self.box = VBox([self.page], layout=Layout(width="100%"))
+        self.box = TabBox(lambda: (self.page,))
 
     def widgets(self) -> tuple[Widget, ...]:
         """Return the widget of the files."""

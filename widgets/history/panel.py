@@ -7,8 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from ipywidgets import Layout, VBox
-
 from explorer.base.errors import ExplorerError, InputError
 from explorer.base.formats import yaml_text
 from explorer.base.plain_data import SUFFIXES, parse_document, read_document
@@ -19,6 +17,7 @@ from widgets.opening import file_point, plan_point
 from widgets.panel import Bench, Panel
 from widgets.report.document import Reported, report_html
 from widgets.session import Point
+from widgets.tab_box import TabBox
 
 from .file import SCHEMA, parse_session
 from .saving import Saving
@@ -53,9 +52,9 @@ class HistoryPanel(Panel):
         self._bench = bench
         self._path, self._error = "", ""
         self._remarks: tuple[str, ...] = ()
-        self.states = States()
+        self.states = States(late=True)
         self.states.on_intent(self._answer)
-        self.box = VBox([self.states], layout=Layout(width="100%"))
+        self.box = TabBox(lambda: (self.states,))
         bench.parts.tabs.observe(lambda _: bench.guard(self.draw), "selected_index")
 
     def widgets(self) -> tuple[Widget, ...]:

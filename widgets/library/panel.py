@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ipywidgets import HTML, Layout, VBox
+from ipywidgets import HTML, Layout
 
 from explorer.base.errors import InputError
 from explorer.library import SYSTEMS, Outcome, System, reproduce
@@ -15,6 +15,7 @@ from widgets.controls import Controls
 from widgets.jobs import Idle, at_once
 from widgets.opening import plan_point
 from widgets.panel import Bench, Panel
+from widgets.tab_box import TabBox
 
 from .words import example_words, system_html
 
@@ -32,9 +33,9 @@ class LibraryPanel(Panel):
         self._outcomes: dict[str, list[Outcome]] = {}
         self._problems: dict[str, str] = {}
         self._idle = Idle(bench.lock, self._failed)
-        self.controls = Controls()
+        self.controls = Controls(late=True)
         self.text = HTML(layout=Layout(width="100%"))
-        self.box = VBox([self.controls, self.text], layout=Layout(width="100%"))
+        self.box = TabBox(lambda: (self.controls, self.text))
         self.draw()
 
     @property

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ipywidgets import Box, Layout, VBox
+from ipywidgets import Box, Layout
 
 from explorer.base.errors import ExplorerError, InputError
 from explorer.calibrate.records import add, run_record
@@ -22,6 +22,7 @@ from widgets.edits import whole_number
 from widgets.inputs import Inputs
 from widgets.panel import Bench, Panel
 from widgets.session import Point, lazy_point
+from widgets.tab_box import TabBox
 from widgets.timeline import Timeline
 
 from .calibrating import Calibration, apply, calibration_of
@@ -64,14 +65,14 @@ class RunPanel(Panel):
         self._rounds = {name: 1 if name in SLEPT else ROUNDS for name in ENGINES}
         self._typed, self._error = "", ""
         self._calibration: Calibration | None = None
-        self.controls = Controls()
-        self.page = RunView()
+        self.controls = Controls(late=True)
+        self.page = RunView(late=True)
         self.timeline: Timeline | None = None
         """What the last run did when; made with the first run, to start with less."""
         self._below = Box(layout=Layout(width="100%", display="none"))
         self._drawn: Done | SliceDone | None = None
         self._drawn_engine = ""
-        self.box = VBox([self.controls, self.page, self._below], layout=Layout(width="100%"))
+        self.box = TabBox(lambda: (self.controls, self.page, self._below))
         self.draw()
 
     @property

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ipywidgets import Layout, VBox
-
 from explorer.base.errors import ExplorerError, InputError
 from explorer.schedules import SCHEDULES, Schedule
 from explorer.schedules.groups import GROUPS
@@ -19,6 +17,7 @@ from widgets.jobs import Idle
 from widgets.panel import Bench, Panel
 from widgets.schedule_choice import Choice, choices, with_schedule
 from widgets.session import Point
+from widgets.tab_box import TabBox
 
 from .figures import ScheduleFigures, count, known_figures
 from .view import Schedules
@@ -32,10 +31,10 @@ class SchedulesPanel(Panel):
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
         self._idle = Idle(bench.lock, self._failed)
-        self.table = Schedules()
+        self.table = Schedules(late=True)
         self.table.on_intent(self._answer)
         self.table.observe(lambda _: bench.guard(self._begin), "visible")
-        self.box = VBox([self.table], layout=Layout(width="100%"))
+        self.box = TabBox(lambda: (self.table,))
 
     def widgets(self) -> tuple[Widget, ...]:
         """Return the widget: the table."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ipywidgets import Box, Layout, VBox
+from ipywidgets import Box, Layout
 
 from explorer.base.errors import InputError
 from explorer.cluster.memory_room import memory_room
@@ -24,6 +24,7 @@ from widgets.controls import Controls
 from widgets.holds import Holds, bounds, released
 from widgets.panel import Bench, Panel
 from widgets.session import Point, make_point
+from widgets.tab_box import TabBox
 
 from .buttons import buttons
 from .leaderboard import Leaderboard
@@ -62,8 +63,8 @@ class SearchPanel(Panel):
         self._loaded: tuple[Point, str] | None = None
         self._theme = "light"
         self._drawn_s = 0.0
-        self.controls = Controls()
-        self.leaderboard = Leaderboard(layout=_WIDE)
+        self.controls = Controls(late=True)
+        self.leaderboard = Leaderboard(late=True, layout=_WIDE)
         self.leaderboard.on_intent(self._answer)
         self.leaderboard.observe(lambda _: bench.guard(self.draw_figure), "chart_px")
         self.leaderboard.observe(lambda _: bench.guard(self.draw), "selected")
@@ -75,9 +76,7 @@ class SearchPanel(Panel):
             layout=_SLIM,
         )
         flow = Layout(display="flex", flex_flow="row wrap", align_items="flex-start", width="100%")
-        self.box = VBox(
-            [self.controls, Box([self.leaderboard, self.chart.box], layout=flow)], layout=Layout(width="100%")
-        )
+        self.box = TabBox(lambda: (self.controls, Box([self.leaderboard, self.chart.box], layout=flow)))
         self.draw()
 
     # -- searching --------------------------------------------------------------------------------

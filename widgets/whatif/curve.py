@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from ipywidgets import HTML, Box, Layout, VBox
+from ipywidgets import HTML, Box, DOMWidget, Layout, VBox
 
 from explorer.base.errors import InputError
 from explorer.simulation.report import Report
@@ -46,17 +46,17 @@ class SweepCurve:
         self._error = ""
         self._job: Job | None = None
         self._theme = "light"
-        self.controls = Controls()
+        self.controls = Controls(late=True)
         self.status = HTML(layout=Layout(width="100%"))
         self.table = HTML(layout=Layout(flex="3 1 480px", min_width="0", width="auto"))
         self.chart = VBox([], layout=Layout(flex="4 1 520px", min_width="0", width="auto"))
         self.figure: Any = None
-        flow = Layout(display="flex", flex_flow="row wrap", align_items="flex-start", width="100%")
-        self.box = VBox(
-            [self.controls, self.status, Box([self.chart, self.table], layout=flow)],
-            layout=Layout(width="100%"),
-        )
         self.draw()
+
+    def content(self) -> tuple[DOMWidget, ...]:
+        """Return what stands in the tab, from top to bottom."""
+        flow = Layout(display="flex", flex_flow="row wrap", align_items="flex-start", width="100%")
+        return self.controls, self.status, Box([self.chart, self.table], layout=flow)
 
     @property
     def running(self) -> bool:

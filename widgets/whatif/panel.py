@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ipywidgets import Layout, VBox
-
 from explorer.base.errors import ExplorerError, InputError
 from explorer.simulation.report import Report
 from explorer.sweep import first_problem, vary
 from widgets.base import Widget
 from widgets.panel import Bench, Panel
 from widgets.session import Point, make_point
+from widgets.tab_box import TabBox
 
 from .curve import SweepCurve
 from .view import WhatIf
@@ -31,9 +30,9 @@ class WhatIfPanel(Panel):
         """Values that differ from the plan's, by key of `explorer.sweep`."""
         self._typed: dict[str, Any] = {}
         self._errors: dict[str, str] = {}
-        self.sliders = WhatIf()
+        self.sliders = WhatIf(late=True)
         self.curve = SweepCurve(bench)
-        self.box = VBox([self.sliders, self.curve.box], layout=Layout(width="100%"))
+        self.box = TabBox(lambda: (self.sliders, *self.curve.content()))
 
     def widgets(self) -> tuple[Widget, ...]:
         """Return the widgets: sliders, and the choice of a curve's number."""

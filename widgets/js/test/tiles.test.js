@@ -59,11 +59,11 @@ test("band: half of it beside the name, whole and with its origin in words", () 
 
 test("why: how many, and whether they are of the plan shown", () => {
   const rows = [{ key: "a" }, { key: "b", old: true }, { key: "c" }, { key: "d" }];
-  const state = { working: false, all: false, open: false, shown: 3 };
-  assert.deepEqual(whyWords(rows, state), { toggle: "Why (4)", more: "1 more", status: "" });
+  const state = { working: false, open: false };
+  assert.deepEqual(whyWords(rows, state), { toggle: "▸ Why (4)", status: "" });
+  assert.equal(whyWords(rows, { ...state, open: true }).toggle, "▾ Why (4)");
   assert.match(whyWords(rows, { ...state, working: true }).status, /former plan/);
   assert.equal(whyWords([], { ...state, working: true }).status, "working it out");
-  assert.equal(whyWords(rows, { ...state, all: true }).more, "Fewer");
 });
 
 test("a space before every per cent sign", () => {

@@ -1,5 +1,6 @@
 // The control bar: fields left, buttons right.
 
+import { arrive } from "../common/arrive.js";
 import { h, keyed, set } from "../common/dom.js";
 import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
@@ -38,7 +39,9 @@ function render({ model, el }) {
     drawButtons(buttons, view.buttons ?? []);
   }
   draw();
+  const stay = arrive(model, root);
   return () => {
+    stay();
     sync.close();
     close();
     root.remove();

@@ -6,6 +6,7 @@ import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
 import { onWorking, sinceWords } from "../common/working.js";
+import { BoardThere, MISSING } from "./board-there.js";
 import { Own } from "./own.js";
 import { Ending, PREVIEW, previewed, previewedVerdict, previewOf } from "./preview.js";
 import { drawTile, makeTile } from "./tile.js";
@@ -14,7 +15,10 @@ import { Why } from "./why.js";
 
 function render({ model, el }) {
   const { root, close } = makeRoot(el, model, "tiles", "Predicted figures");
-  const act = (action) => sync.send("action", { action });
+  const act = (action) => {
+    sync.send("action", { action });
+    if (action === "show_board") board.again();
+  };
   const tiles = h("div", { class: "t-tiles" });
   const verdict = makeVerdict(act);
   const why = new Why(act);
@@ -57,8 +61,14 @@ function render({ model, el }) {
     const { link } = model;
     if (link?.words) return { level: link.shut ? "bad" : "busy", text: link.words.text, actions: link.shut ? [] : now?.actions };
     if (working) return { level: "busy", text: `**${working.text}.**`, note: sinceWords(Date.now() - working.since), actions: [] };
-    return preview ? previewedVerdict(now, preview) : now;
+    if (preview) return previewedVerdict(now, preview);
+    return board.missing ? MISSING : now;
   }
+  const board = new BoardThere(
+    root,
+    () => Boolean(model.get("view")?.tiles?.length) && !model.link?.shut,
+    () => draw(),
+  );
   const unwork = onWorking(
     () => model.get("bench") ?? "",
     (text) => {
@@ -83,6 +93,7 @@ function render({ model, el }) {
     document.removeEventListener(PREVIEW, listen);
     clearInterval(working?.timer);
     unwork();
+    board.stop();
     cancelAnimationFrame(frame);
     ending.stop();
     sync.close();

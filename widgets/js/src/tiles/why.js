@@ -1,19 +1,15 @@
-// "Why": the reasons beside the figures, each with a re-simulated number and a button that applies the change.
+// "Why": the reasons beside the figures, each with a re-simulated number and a button that applies the change. Closed it
+// is one row with the first of them, so that the board below stands on the first screen.
 
 import { bold, h, keyed, set } from "../common/dom.js";
 import { typeset } from "../common/format.js";
 import { whyWords } from "./words.js";
 
-/** Rows that are always shown; the list keeps this height, so that the board below does not move. */
-const SHOWN = 3;
-
 /** @param {(action: string) => void} act */
 export class Why {
   constructor(act) {
     this.open = false;
-    this.all = false;
-    this.toggle = h("button", { class: "sx-btn t-why-toggle", "data-action": "why", on: { click: () => this.flip("open") } });
-    this.more = h("button", { class: "sx-btn t-why-more", "data-action": "why-all", on: { click: () => this.flip("all") } });
+    this.toggle = h("button", { class: "sx-btn t-why-toggle", "data-action": "why", on: { click: () => this.flip() } });
     this.status = h("span", { class: "t-why-status", role: "status" });
     this.list = h("ul", {
       class: "t-reasons",
@@ -27,14 +23,14 @@ export class Why {
     this.element = h(
       "section",
       { class: "t-why", "aria-label": "Why" },
-      h("div", { class: "t-why-head" }, h("h2", { class: "t-why-title", text: "Why" }), this.toggle, this.more, this.status),
+      h("div", { class: "t-why-head" }, h("h2", { class: "t-why-title" }, this.toggle), this.status),
       this.list,
     );
     this.rows = [];
   }
 
-  flip(name) {
-    this[name] = !this[name];
+  flip() {
+    this.open = !this.open;
     this.draw(this.rows, this.working);
   }
 
@@ -42,21 +38,19 @@ export class Why {
   draw(rows, working) {
     [this.rows, this.working] = [rows, working];
     this.element.hidden = !rows.length && !working;
-    const words = whyWords(rows, { working, all: this.all, open: this.open, shown: SHOWN });
+    const words = whyWords(rows, { working, open: this.open });
     set(this.toggle, { text: words.toggle, "aria-expanded": String(this.open) });
-    set(this.more, { text: words.more, "aria-expanded": String(this.all) });
-    this.more.hidden = rows.length <= SHOWN;
     set(this.status, { text: words.status });
-    set(this.element, { "data-open": String(this.open), "data-all": String(this.all) });
+    set(this.element, { "data-open": String(this.open) });
     const focused = this.list.contains(document.activeElement) ? document.activeElement.closest("li")?.dataset.key : null;
-    keyed(this.list, this.all ? rows : rows.slice(0, SHOWN), (row) => row.key, makeRow, drawRow);
+    keyed(this.list, this.open ? rows : rows.slice(0, 1), (row) => row.key, makeRow, drawRow);
     if (focused != null && !this.list.contains(document.activeElement)) this.refocus(focused);
   }
 
   /** The list was sorted or its row is gone: focus goes to the same reason, else to the first button, else above. */
   refocus(key) {
     const own = this.list.querySelector(`li[data-key="${CSS.escape(key)}"] button`);
-    const visible = [own, this.list.querySelector("button:not([hidden])"), this.more, this.toggle];
+    const visible = [own, this.list.querySelector("button:not([hidden])"), this.toggle];
     visible.find((button) => button && button.offsetParent)?.focus();
   }
 }

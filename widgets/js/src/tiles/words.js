@@ -77,14 +77,10 @@ export function measuredText(tile) {
  * What stands beside "Why": how many there are, and whether they are of the plan shown.
  * @param {any[]} rows @param {{working: boolean, all: boolean, open: boolean, shown: number}} state
  */
-export function whyWords(rows, { working, all, open, shown }) {
+export function whyWords(rows, { working, open }) {
   const old = rows.some((row) => row.old);
-  const status = working ? (old ? "grey: of the former plan" : "working it out") : "";
-  return {
-    toggle: rows.length ? `Why (${rows.length})${open ? ", hide" : ""}` : "Why",
-    more: all ? "Fewer" : `${Math.max(0, rows.length - shown)} more`,
-    status,
-  };
+  const status = working ? (old ? "of the former plan" : "working it out") : "";
+  return { toggle: `${open ? "▾" : "▸"} Why${rows.length ? ` (${rows.length})` : ""}`, status };
 }
 
 /** Places of band, tick and dot in 0..1, the predicted value in the middle; null without a band. */
