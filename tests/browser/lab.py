@@ -183,6 +183,7 @@ class Workbench:
         )
         wrong = page.query_selector("[data-mime-type='application/vnd.jupyter.error']")
         assert wrong is None, wrong.inner_text()
+        page.wait_for_selector("[data-arriving]", state="detached")  # it comes into sight by itself
 
     def ask(self, expression: str) -> Any:
         """Value of a Python expression in the kernel, as JSON."""

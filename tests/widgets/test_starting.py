@@ -1,4 +1,4 @@
-"""What the page is told of when a workbench starts, and what is made later: tabs, a board that did not start."""
+"""What the page is told of when a workbench starts; tabs made later, a board that did not start."""
 
 from __future__ import annotations
 
