@@ -60,6 +60,7 @@ def every_tab(name: str) -> Callable[[Workbench], None]:
 
     def show(bench: Workbench) -> None:
         bench.do(f"explorer.open_tab({name!r})")
+        bench.page.wait_for_selector(".xp-frame .widget-tab-contents .sx >> visible=true")
 
     show.__name__ = name
     return show

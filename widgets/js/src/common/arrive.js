@@ -5,6 +5,8 @@
 const LONGEST_MS = 20000;
 /** Done when nothing above or in the board has grown for this long. */
 const REST_MS = 700;
+/** A lane of the board, or its place where nothing is loaded. */
+const DRAWN = "[data-lane], .xp-absent";
 const HANDS = ["wheel", "pointerdown", "touchstart", "keydown"];
 
 /**
@@ -31,7 +33,7 @@ export function arrive(model, root) {
   function follow([{ target }]) {
     target.scrollIntoView({ block: "start", behavior: "instant" });
     clearTimeout(rest);
-    if (target.querySelector("[data-lane]")) rest = setTimeout(done, REST_MS);
+    if (target.querySelector(DRAWN)) rest = setTimeout(done, REST_MS);
   }
   function stop() {
     for (const hand of HANDS) document.removeEventListener(hand, done, { capture: true });
