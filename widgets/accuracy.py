@@ -11,6 +11,7 @@ from explorer.calibrate import history
 from explorer.calibrate.history import Learned
 from explorer.cluster import Cluster
 from explorer.costs.model_key import model_key
+from explorer.explain.names import counted
 from explorer.simulation.simulate import simulate
 from explorer.sweep.bands import Band, Shift, all_bands, combined, shifting
 from explorer.views.tiles import ADDITIVE, RUN_FIGURE, figures, with_bands, with_measured
@@ -84,6 +85,6 @@ class Accuracy:
     ) -> list[dict[str, Any]]:
         """Return the tiles with what is known about their accuracy."""
         broken = len(self._read[1].broken) if self._read else 0
-        remark = f"; {broken} lines of the history are broken and left out" if broken else ""
+        remark = f"; {counted(broken, 'line')} of the history cannot be read" if broken else ""
         found = with_bands(tiles, self._known(now) or {}, remark=remark)
         return with_measured(found, measured or {}, old=old)

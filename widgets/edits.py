@@ -10,6 +10,7 @@ from explorer.base.errors import ExplorerError, InputError
 from explorer.cluster.device_kinds import LIKELY, SURELY
 from explorer.cluster.memory_room import MARGIN, margin_settings, under_settings
 from explorer.cluster_profiles import load_cluster
+from explorer.explain.names import counted
 from explorer.framework_files import load_framework
 from explorer.models import load_model
 from explorer.schedules import SCHEDULES
@@ -43,7 +44,7 @@ def move_layers(point: Point, layers: Iterable[str], lane: int) -> Point:
     if not moves:
         raise InputError("nothing was moved", key="layers", found=0, allowed="one layer or more")
     job = place_layers(point.inputs.graph, point.strategy.job, moves, point.groups)
-    return _placed(point, job, f"moved {len(moves)} layers")
+    return _placed(point, job, f"moved {counted(len(moves), 'layer')}")
 
 
 def shift_boundary(point: Point, before: int, after: int, layers: int) -> Point:
@@ -63,7 +64,7 @@ def shift_boundary(point: Point, before: int, after: int, layers: int) -> Point:
     own = _sorted(point, job.stages[giver].layers)
     if not 0 < abs(layers) < len(own):
         raise InputError(
-            f"stage {giver} has {len(own)} layers; it cannot give {abs(layers)}",
+            f"stage {giver} has {counted(len(own), 'layer')}; it cannot give {abs(layers)}",
             key="layers", found=layers, allowed=f"1 to {len(own) - 1}",
         )  # fmt: skip
     moved = own[:layers] if layers > 0 else own[layers:]
@@ -71,7 +72,7 @@ def shift_boundary(point: Point, before: int, after: int, layers: int) -> Point:
     stages = list(job.stages)
     stages[giver] = replace(stages[giver], layers=tuple(name for name in own if name not in gone))
     stages[taker] = replace(stages[taker], layers=tuple(_sorted(point, (*stages[taker].layers, *moved))))
-    return _placed(point, job.with_stages(stages), f"moved {len(moved)} layers over a boundary")
+    return _placed(point, job.with_stages(stages), f"moved {counted(len(moved), 'layer')} over a boundary")
 
 
 def _sorted(point: Point, layers: Iterable[str]) -> list[str]:
@@ -104,7 +105,7 @@ def pin_layers(point: Point, layers: Iterable[str], *, on: bool) -> Point:
         if name not in graph.index:
             allowed = "a layer or block of the model"
             raise InputError(f"no layer or block {name!r}", key="pins", found=name, allowed=allowed)
-    what = f"{'pinned' if on else 'released'} {len(names)} layers"
+    what = f"{'pinned' if on else 'released'} {counted(len(names), 'layer')}"
     return replace(point, holds=with_pins(point.holds, names, on=on), note=what, maker="board")
 
 

@@ -212,7 +212,7 @@ def _buttons(
     """
     wait = "" if ready else "Choose a model and a cluster first"
     if busy:
-        wait = f"A {busy} is at work; Stop ends it"
+        wait = f"A {busy} is under way; Stop ends it"
     idle = ready and not busy
     search = "Look for a better strategy; the board stays yours meanwhile"
     run = "A short real run on this machine that says how far the prediction was off"

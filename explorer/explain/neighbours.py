@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from explorer.cluster import Cluster
+from explorer.explain.names import counted
 from explorer.explain.questions import Asked, NamedChange
 from explorer.graph import LayerGraph
 from explorer.schedules import SCHEDULES
@@ -64,7 +65,7 @@ def larger(asked: Asked, degrees: Degrees) -> Iterator[NamedChange]:
     if 2 * degrees.devices <= asked.cluster.device_count:
         for kind in ("replicas", "stages", "tensor"):
             new = degrees.changed(**{kind: 2 * getattr(degrees, kind)})
-            yield f"use {new.devices} devices, {new.words}", partial(_cut, asked, new)
+            yield f"use {counted(new.devices, 'device')}, {new.words}", partial(_cut, asked, new)
 
 
 def interleavings(asked: Asked, degrees: Degrees) -> Iterator[NamedChange]:

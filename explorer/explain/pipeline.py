@@ -76,7 +76,7 @@ def bubble(asked: Asked) -> Steps[Sentence | None]:
         return None
     counts = {round(asked.batch / stage.microbatch_samples) for stage in asked.job.stages}
     lead = (
-        f"Devices compute nothing during {asked.report.bubble_fraction:.0%} of the step"
+        f"Devices are idle for {asked.report.bubble_fraction:.0%} of the step"
         f" ({asked.job.schedule}, {counted(min(counts), 'microbatch')})."
     )
     degrees = regular_degrees(asked.job)

@@ -196,11 +196,11 @@ def about_words(found: Comparison) -> str:
     if found.engine == "layers":
         return (
             "What ran: the model's own layers, shortened as the table of the run says, on this machine. Its"
-            " seconds are not the plan's; how true the prediction of them was, is what the run says."
+            " seconds are not the plan's; the run says how true the prediction of them was."
         )
     return (
         "What ran: a likeness of this plan, small layers in the ratio of its stages' times, on this machine."
-        " Its seconds are not the plan's; how true the prediction of them was, is what the run says."
+        " Its seconds are not the plan's; the run says how true the prediction of them was."
     )
 
 

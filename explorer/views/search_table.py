@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.cluster.memory_room import MAY_FIT
+from explorer.explain.names import counted
 from explorer.search import REFUSED, Candidate, Progress
 from explorer.search.problem import synchronous
 from explorer.strategy import JobStrategy, Strategy
@@ -241,7 +242,7 @@ def strategy_words(job: JobStrategy) -> str:
         degrees = [("pp", len(meshes)), ("dp", first.replicas), ("tp", tensor)]
         parts = [" × ".join(f"{name} {size}" for name, size in degrees if size > 1) or "1 device"]
     else:
-        parts = [f"{len(meshes)} stages on {'·'.join(map(str, sizes))} devices"]
+        parts = [f"{counted(len(meshes), 'stage')} on {'·'.join(map(str, sizes))} devices"]
     if len(job.stages) > 1:
         parts.append(job.schedule)
     chunks, rest = divmod(len(job.stages), len(meshes))

@@ -67,15 +67,15 @@ def test_lanes_say_their_kind_of_device_only_where_there_are_several(scene: Scen
     assert len({lane["kind"] for lane in view["lanes"]}) > 1
 
 
-def test_a_lane_of_thousands_names_its_span_and_counts_them() -> None:
-    model, cluster = explorer.load_model("llama3-405b"), explorer.load_cluster("hgx-h100-16384")
-    job = explorer.default_workload(model).with_job(global_batch=2048).job
-    strategy = explorer.uniform(model, cluster, job, stages=16, replicas=128, tensor=8)
+def test_a_lane_of_many_devices_names_its_span_and_counts_them() -> None:
+    model, cluster = explorer.load_model("llama3-405b"), explorer.load_cluster("hgx-h100-2048")
+    job = explorer.default_workload(model).with_job(global_batch=256).job
+    strategy = explorer.uniform(model, cluster, job, stages=16, replicas=16, tensor=8)
     places = [lane_place(cluster, stage.meshes) for stage in strategy.stages]
-    assert [place.span for place in places] == [[1024 * i, 1024 * i + 1023] for i in range(16)]
-    assert {len(place.devices) for place in places} == {1024}
+    assert [place.span for place in places] == [[128 * i, 128 * i + 127] for i in range(16)]
+    assert {len(place.devices) for place in places} == {128}
     apart = lane_place(cluster, (strategy.stages[0].meshes[0], strategy.stages[2].meshes[0]))
-    assert (apart.span, len(apart.devices)) == (None, 2048)
+    assert (apart.span, len(apart.devices)) == (None, 256)
 
 
 def test_estimate_is_the_reports(scene: Scene) -> None:

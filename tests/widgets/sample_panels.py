@@ -116,7 +116,7 @@ def reasons(*, old: bool = False) -> list[dict[str, Any]]:
     rows: list[tuple[str, str, str, str, str | None, float | None]] = [
         ("balance", "Balance", "**Device 4 binds** (stage 2): 5.62 s of work a step, 16% above the mean.",
          "**Move block 26 to stage 3** to save **450 ms** a step (7.0%).", "Move block 26 to stage 3", 0.45),
-        ("bubble", "Bubble", "Devices compute nothing during 24% of the step (1f1b, 16 microbatches).",
+        ("bubble", "Bubble", "Devices are idle for 24% of the step (1f1b, 16 microbatches).",
          "**Interleave 2 chunks a device** to save **310 ms** a step (4.8%).", "Interleave 2 chunks", 0.31),
         ("memory", "Memory", "**Fits.** Device 0 is fullest, at 95% of its memory: 38.3 GiB activations.",
          "**Use ZeRO-1** to free **12.7 GiB** for 13 ms a step (0.2%).", "Use ZeRO-1", -0.013),

@@ -397,7 +397,7 @@ def test_a_folded_group_shows_sum_and_worst_member(board_page: WidgetPage) -> No
     assert "8 lanes" in text
     assert "slowest Stage 15: 255 ms" in text
     fullest = max(lane["peak_bytes"] for lane in many(16, 100)["view"]["lanes"][8:])
-    assert re.search(rf"fullest Stage \d+: {fullest / sample.GIB:.1f} GiB a device", text)
+    assert re.search(rf"fullest Stage \d+: {fullest / 2**30:.1f} GiB a device", text)
     assert "GiB in all" not in text
     assert page.locator('[data-group="node 1"] .b-mem').is_visible()
     page.focus('[data-group="node 1"] [data-action="fold"]')

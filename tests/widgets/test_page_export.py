@@ -252,7 +252,7 @@ def test_changed_lines_alone_are_copied(open_page: Open) -> None:
     assert page.page.evaluate("document.activeElement.dataset.of") == "run.sh", "the focus is kept"
     same = view["changes"] | {"rows": [], "files": []}
     page.receive("export", view=view | {"changes": same})
-    assert "Nothing that these files say." in page.text(".ex-changes")
+    assert "Nothing that these files contain." in page.text(".ex-changes")
     page.receive("export", view=view | {"changes": same | {"problem": "gpipe"}})
     assert "gpipe" in page.text(".ex-changes")
 

@@ -291,7 +291,7 @@ def test_states_of_a_lost_model_are_left_out_and_said(tmp_path: Path) -> None:
     assert len(again.points) == 2
     assert again.at == 0
     assert any("devices.yaml" in text for text in again.remarks)
-    assert "1 states are left out" in again.remarks
+    assert "1 state left out" in again.remarks
 
 
 # -- a workbench --------------------------------------------------------------------------------------

@@ -50,8 +50,8 @@ def _step(a: Report, b: Report, names: tuple[str, str]) -> str:
 def _bubble(a: Report, b: Report, names: tuple[str, str]) -> str:
     one, other = (percent(report.bubble_fraction, sign=False) for report in (a, b))
     if one == other:
-        return f"Devices do not compute in {one} of it with both."
-    return f"Devices do not compute in {one} of it with {names[0]}, in {other} with {names[1]}."
+        return f"Devices are idle for {one} of it with both."
+    return f"Devices are idle for {one} of it with {names[0]}, for {other} with {names[1]}."
 
 
 def _activations(a: Point, b: Point, names: tuple[str, str]) -> str:
@@ -96,7 +96,7 @@ def _order(a: Report, b: Report, names: tuple[str, str]) -> list[str]:
             where = f"gpu {a.lanes[lane][0]}"
             after = f"after {one[parted - 1]}" if parted else "first"
             said.append(
-                f"On {where} they part {after}: {names[0]} runs {one[parted]}, {names[1]} {other[parted]}."
+                f"On {where} they differ {after}: {names[0]} runs {one[parted]}, {names[1]} {other[parted]}."
             )
             break
     return said

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from explorer.base.errors import ExplorerError, InputError
 from explorer.cluster.memory_room import under_settings
 from explorer.cluster_profiles import load_cluster
+from explorer.explain.names import counted
 from explorer.framework_files import load_framework
 from explorer.models import load_model_and_cluster
 from explorer.plan import fingerprint, range_layers, spelt_out
@@ -60,7 +61,7 @@ def restore(session: SavedSession, *, known: Inputs | None = None) -> Restored:
         why = "; ".join(reader.remarks) or "it holds no states"
         raise InputError(f"nothing of the session can be opened: {why}", key="session")
     lost = len(session.states) - len(points)
-    remarks = [*reader.remarks, *([f"{lost} states are left out"] if lost else [])]
+    remarks = [*reader.remarks, *([f"{counted(lost, 'state')} left out"] if lost else [])]
     return Restored(
         points=tuple(points), times_s=tuple(times_s), at=min(at, len(points) - 1), remarks=tuple(remarks)
     )

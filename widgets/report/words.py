@@ -13,6 +13,7 @@ from explorer import __version__
 from explorer.base.units import format_bytes, format_seconds
 from explorer.cluster import Source
 from explorer.cluster.memory_room import FITS, MAY_FIT
+from explorer.explain.names import counted
 from explorer.schedules.check import numbers_text
 from explorer.simulation.lane_memory import MEMORY_PARTS
 from explorer.simulation.report import NO_FLOPS
@@ -44,7 +45,7 @@ def top_html(point: Point, *, made_s: float) -> str:
         job.optimizer if job.training else "inference",
     ]
     chosen = [
-        f"{degrees.stages} stages × {degrees.replicas} replicas",
+        f"{counted(degrees.stages, 'stage')} × {counted(degrees.replicas, 'replica')}",
         *([f"{degrees.tensor} devices share a layer"] if degrees.tensor > 1 else []),
         *([f"{degrees.chunks} chunks"] if degrees.chunks > 1 else []),
         degrees.schedule,

@@ -12,6 +12,7 @@ from ipywidgets import Box, Layout
 
 from explorer.base.errors import ExplorerError, InputError
 from explorer.calibrate.records import add, run_record
+from explorer.explain.names import counted
 from explorer.run.own.own_scale import codeless
 from explorer.views.run_timeline import run_timeline_view
 from explorer.views.run_view import comparison_view, figure_words, verdict_words
@@ -256,7 +257,7 @@ class RunPanel(Panel):
             "value": self._typed if self._error else self.rounds, "maximum": MOST_ROUNDS, "step": 1,
             "width_px": 56, "error": self._error or None,
         }  # fmt: skip
-        stop = {"action": "stop", "label": "Stop", "title": "The former result stays"}
+        stop = {"action": "stop", "label": "Stop", "title": "The previous result stays"}
         self.controls.view = {
             "name": "Settings of a run",
             "fields": [
@@ -267,7 +268,7 @@ class RunPanel(Panel):
             "buttons": [
                 *([stop] if running else []),
                 {"action": "run", "label": "Run", "suggested": True, "enabled": not running,
-                 "title": "A run is at work; Stop ends it" if running else None},
+                 "title": "A run is under way; Stop ends it" if running else None},
             ],
         }  # fmt: skip
         self.page.view = self._view()
@@ -346,7 +347,7 @@ class RunPanel(Panel):
             what = (
                 "Running one rank alone"
                 if isinstance(progress, SliceProgress)
-                else f"Running on {progress.spec.ranks} ranks"
+                else f"Running on {counted(progress.spec.ranks, 'rank')}"
             )
             return {
                 "level": "busy", "progress": progress.share,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from explorer.base.units import format_seconds
+from explorer.explain.names import counted
 from explorer.views.run_view import share_words
 
 from .doing import in_words
@@ -148,7 +149,7 @@ def title_words(done: Done | SliceDone) -> str:
     found = done.comparison
     rounds = f", {found.rounds} rounds" if found.rounds > 1 else ""
     kind = _KINDS.get(found.engine, "own layers")
-    return f"{kind} on {done.ranks} ranks ({what}){rounds}, {when}"
+    return f"{kind} on {counted(done.ranks, 'rank')} ({what}){rounds}, {when}"
 
 
 def old_words(done: Ended) -> str:

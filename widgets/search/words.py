@@ -66,7 +66,7 @@ def fields(now: Point | None, settings: Settings, budget_s: float) -> dict[str, 
     limit = settings.memory_limit_bytes
     rows: list[dict[str, Any]] = [
         {"key": "objective", "label": "Least", "kind": "select", "value": settings.objective,
-         "options": options, "title": "What is to become small"},
+         "options": options, "title": "What the search minimizes"},
         {"key": "search_budget_s", "label": "Budget, s", "kind": "text", "value": f"{budget_s:g}",
          "width_px": 64, "title": "Seconds, for all searchers of a comparison together"},
         {"key": "memory_limit", "label": "Memory limit, GiB", "kind": "text",
@@ -76,9 +76,9 @@ def fields(now: Point | None, settings: Settings, budget_s: float) -> dict[str, 
          "value": str(settings.max_devices or count), "width_px": 84, "title": "Devices to use at most"},
         {"key": "weights", "label": "Weights", "kind": "select", "value": settings.weights,
          "options": [{"value": name, "label": name} for name in WEIGHTS],
-         "title": "Whether gradients may be of older weights than those they change"},
+         "title": "Whether schedules may be used that compute gradients on older weights"},
         {"key": "search_jobs", "label": "Processes", "kind": "text", "value": str(settings.jobs),
-         "width_px": 64, "title": f"That search at once, on {os.cpu_count()} cores"},
+         "width_px": 64, "title": f"Processes that search in parallel, on {os.cpu_count()} cores"},
         {"key": "compared", "label": "Compare", "kind": "text", "value": ", ".join(settings.compared) or ALL,
          "width_px": 150, "title": "Who is compared: all, or names of searchers with commas"},
         {"key": "curves_over", "label": "Curves over", "kind": "select", "value": settings.over,
@@ -251,7 +251,7 @@ def verdict(task: SearchTask, yours: Candidate | None, held: str) -> dict[str, A
             else ""
         )
         if first.run is not None:
-            text += " Its former result stays."
+            text += " Its previous result stays."
     use = {
         "action": "use_best",
         "label": "Use best so far" if task.running else "Use best",

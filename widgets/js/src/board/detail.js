@@ -61,7 +61,7 @@ function drawButtons(ctx, { pin, lock, moveTo }, carrying) {
   const idle = !selected.size || !ctx.editable || carrying;
   const on = allPinned(ctx.pinned, selected);
   const shut = ctx.model.link?.shut;
-  const off = shut ? "Not without the kernel" : !ctx.editable ? "This board is only shown" : carrying ? "Drop what you carry first" : "Select a block first";
+  const off = shut ? "The kernel is gone" : !ctx.editable ? "This board is read-only" : carrying ? "Drop what you carry first" : "Select a block first";
   enable(pin, !idle);
   enable(lock, !idle && home != null);
   enable(moveTo, !idle);

@@ -47,7 +47,7 @@ export function drawMemory(ctx, element, lane, was) {
   const words = segments.map((segment) => `${segment.name} ${bytes(segment.bytes)}`);
   const beside = lane.other ? `; ${ctx.view.other_name}: ${bytes(lane.other.peak_bytes)}` : "";
   patch(element, {
-    title: `${words.join("\n")}\n${lane.in_flight} microbatches in flight`,
+    title: `${words.join("\n")}\n${lane.in_flight} ${lane.in_flight === 1 ? "microbatch" : "microbatches"} in flight`,
     "aria-label": `memory ${bytes(lane.peak_bytes)} of ${bytes(lane.capacity_bytes)}${level === "bad" ? `, over by ${bytes(over)}` : mayFit(lane) ? ", may fit" : ""}: ${words.join(", ")}${beside}`,
   });
   keyed(

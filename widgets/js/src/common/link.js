@@ -160,7 +160,7 @@ export function linkWords(state, { cause = "gone", dropped = false, busy = false
     return { level: "error", text: `**${CAUSES[cause]}:** what you see stays readable, but nothing can be changed.${undone} ${way}` };
   }
   if (state === "away") {
-    return { level: "error", text: "**The connection to the kernel is interrupted.** It is tried again; nothing can be changed meanwhile." };
+    return { level: "error", text: "**The connection to the kernel is interrupted.** The page keeps trying; nothing can be changed meanwhile." };
   }
   if (state !== "slow") return null;
   if (busy) return { level: "info", text: "The kernel is busy; your change is made as soon as it is free." };

@@ -12,7 +12,7 @@ export function drawChanges(place, view, hand) {
   place.dataset.text = text;
   const label = `Changed since ${found.against}`;
   if (found.problem || !found.rows.length) {
-    const said = found.problem ? `Cannot be said in the words of ${view.target}: ${found.problem}` : "Nothing that these files say.";
+    const said = found.problem ? `Cannot be said in the words of ${view.target}: ${found.problem}` : "Nothing that these files contain.";
     place.replaceChildren(h("h3", { text: label }), h("p", { class: "sx-sub", text: said }));
     return;
   }

@@ -10,7 +10,7 @@ import { byGroup, cells, deviceWords, footWords, stateWords } from "./words.js";
 
 const HEADS = [
   ["Schedule", ""],
-  ["Bubble", "Share of a step in which devices do not compute"],
+  ["Bubble", "Share of a step in which devices are idle"],
   ["Activations", "Most bytes of activations on the fullest device; a bar for each stage's devices"],
   ["Versions", "Most versions of its weights that a stage keeps"],
   ["Step", "Seconds of a step, and against the schedule on the board"],

@@ -87,7 +87,7 @@ export class MicrobatchCard {
         this.bar,
         this.facts,
         h("span", { class: "sx-space" }),
-        button("Let go", "microbatch-none", "Follow no microbatch (Escape)", stop),
+        button("Stop following", "microbatch-none", "Follow no microbatch (Escape)", stop),
       ),
     );
   }
@@ -106,7 +106,7 @@ export class MicrobatchCard {
       { name: "in transit", seconds: a.transit_s, cls: "tl-k6" },
       { name: "waiting", seconds: a.waiting_s, cls: "tl-bubble" },
     ]);
-    this.bar.title = `${percent(a.waiting_s / (a.leaves_s - a.enters_s))} of its time it waits`;
+    this.bar.title = `waits ${percent(a.waiting_s / (a.leaves_s - a.enters_s))} of its time`;
     keyed(
       this.facts,
       accountFacts(a, b),

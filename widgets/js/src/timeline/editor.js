@@ -32,7 +32,7 @@ export class Editor {
     this.on = !this.on;
     this.cancel();
     this.show();
-    return this.view.say(this.on ? HINT : "The order is not edited");
+    return this.view.say(this.on ? HINT : "The order is not being edited");
   }
 
   show() {

@@ -32,7 +32,7 @@ export function buildHead(view) {
     h("span", { class: "sx-seg" }, criticalButton, linksButton, editButton),
     h(
       "span",
-      { class: "sx-seg", role: "group", "aria-label": "Stretch of time" },
+      { class: "sx-seg", role: "group", "aria-label": "Time range" },
       button("‹", "pan-left", "Earlier (A)", move((window) => window.pan(-0.3))),
       button("−", "zoom-out", "Zoom out (S)", move((window) => window.zoom(2))),
       button("Whole", "zoom-all", "Whole step (0)", move((window) => window.all())),
