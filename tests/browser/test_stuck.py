@@ -58,6 +58,25 @@ def open_cell(lab: Lab, browser: Any) -> Iterator[Opener]:
         assert not bench.errors, bench.errors
 
 
+def test_the_first_screen_has_the_figures_and_the_board(lab: Lab, browser: Any) -> None:
+    page = browser.new_page()
+    page.set_viewport_size({"width": 1280, "height": 800})
+    bench = Workbench(page)
+    bench.open(lab)
+    bench.settled()
+    top = "(s) => document.querySelector(s).getBoundingClientRect().top"
+    assert page.evaluate(top, ".sx-controls") >= 0, "from the bar on"
+    assert page.evaluate(top, ".sx-board .sx-head") <= 700
+    assert page.locator(".jp-MarkdownCell summary").count() == 1, "what to do is folded"
+    assert not page.locator(".jp-MarkdownCell li").first.is_visible()
+    page.evaluate("() => { document.querySelector('.jp-MarkdownCell').scrollIntoView(); return 1; }")
+    bench.do("explorer.set(microbatch_size=2)")
+    bench.settled()
+    assert page.evaluate(top, ".jp-MarkdownCell") >= 0, "it comes into sight once"
+    page.close()
+    assert not bench.errors, bench.errors
+
+
 def test_a_wrong_model_then_a_right_one(open_cell: Opener) -> None:
     bench = open_cell(
         CELL.format("'nosuch', 'dgx-a100', session=None, global_batch=64"),

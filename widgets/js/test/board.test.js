@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { costOn, moved, nearestStop, nextStop, stops } from "../src/board/estimate.js";
-import { allAlike, compactDevices, fitScale, groupSummary, linkThickness, mayFit, memoryLevel, memorySegments, rowAt, rowsOf, shownReplicas } from "../src/board/layout.js";
+import { allAlike, compactDevices, fitScale, groupSummary, shortName, linkThickness, mayFit, memoryLevel, memorySegments, rowAt, rowsOf, shownReplicas } from "../src/board/layout.js";
 import { Catalog, pieceLabel, piecesOf } from "../src/board/model.js";
 
 const layer = (id, seconds = 1) => ({
@@ -213,4 +213,10 @@ test("a group says the memory of one device, the fullest, and not a sum over dev
   const sum = groupSummary([member("a", 60, 1), member("b", 70, 1), member("c", 50, 2)]);
   assert.deepEqual([sum.time_s, sum.slowest.id, sum.fullest.id], [12, "c", "b"]);
   assert.ok(!("peak_bytes" in sum));
+});
+
+test("a compact lane of many stages is named by the first and the last", () => {
+  assert.equal(shortName("Stages 0, 16, 32, 112"), "Stages 0…112");
+  assert.equal(shortName("Stages 3, 11"), "Stages 3, 11");
+  assert.equal(shortName("Stage 7"), "Stage 7");
 });

@@ -5,7 +5,7 @@ import { bytes, seconds, secondsParts } from "../common/format.js";
 import { drawChip, makeChip } from "./chip.js";
 import { drawHandles } from "./handles.js";
 import { overIdeal } from "./head.js";
-import { compactDevices, linkClass, linkThickness, memoryLevel, rangeWords, shownReplicas } from "./layout.js";
+import { compactDevices, linkClass, linkThickness, memoryLevel, rangeWords, shortName, shownReplicas } from "./layout.js";
 import { drawMemory, makeMemory } from "./memory-bar.js";
 import { holdsAny } from "./model.js";
 import { drawOther } from "./other.js";
@@ -98,7 +98,7 @@ function stateOf(ctx, lane, compact) {
 }
 
 function drawName(parts, lane, compact) {
-  patch(parts.title, { text: lane.name });
+  patch(parts.title, { text: compact ? shortName(lane.name) : lane.name, title: lane.name });
   patch(parts.kind, { text: lane.kind ?? "", title: lane.kind ?? null });
   const locked = Boolean(lane.locked);
   if (parts.lock.hidden === locked) parts.lock.hidden = !locked;

@@ -122,6 +122,12 @@ export function linkClass(kind) {
   return kind === "internet" ? "internet" : "network";
 }
 
+/** A lane's name in few letters, where many stages interleave: "Stages 0…112"; the title says all. @param {string} name */
+export function shortName(name) {
+  const numbers = name.match(/\d+/g) ?? [];
+  return numbers.length > 2 ? `Stages ${numbers[0]}…${numbers[numbers.length - 1]}` : name;
+}
+
 const MOST_REPLICAS = 4;
 const MOST_LETTERS = 9; // what the column holds beside "+1"; the title says all
 
