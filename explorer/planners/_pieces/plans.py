@@ -16,14 +16,19 @@ Placed = tuple[tuple[int, ...], tuple[int, ...]]
 """(layers by position, devices) of a stage."""
 
 
-def sizes_worth_trying(problem: Problem, devices: int) -> list[int]:
+def sizes_worth_trying(problem: Problem, devices: int, *, replicas: int = 1) -> list[int]:
     """Return divisors of the batch that make about 1, 2, 4 and 8 microbatches a device, the largest first.
 
     A stage on all devices then has a sample on each where that is possible.
+
+    Args:
+        problem: the search problem.
+        devices: devices, or groups of replicas that always share a microbatch.
+        replicas: of a group, among which every size divides evenly; none may.
     """
     batch = problem.job.global_batch
-    sizes = divisors(batch)
-    wanted = [batch / (devices * many) for many in (1, 2, 4, 8)]
+    sizes = [size for size in divisors(batch) if size % replicas == 0]
+    wanted = [batch / (devices * many) for many in (1, 2, 4, 8)] if sizes else []
     return list(dict.fromkeys(min(sizes, key=lambda size: abs(size - ideal)) for ideal in wanted))
 
 
