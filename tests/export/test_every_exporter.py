@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import sys
 from pathlib import Path
 
@@ -222,3 +223,9 @@ def test_transfers_that_block_are_said() -> None:
     for name in ("torchtitan", "torchrun"):
         assert any("hold up both their ends" in text for text in notes(plan, name))
     assert not any("hold up" in text for text in notes(resolved(stages=2, microbatches=8), "torchrun"))
+
+
+def test_the_page_of_targets_is_current() -> None:
+    root = Path(__file__).parents[2]
+    made = runpy.run_path(str(root / "scripts" / "exports_page.py"))["page"]()
+    assert (root / "docs" / "exports.md").read_text("utf-8") == made, "run python scripts/exports_page.py"
