@@ -32,4 +32,24 @@ def test_a_program_that_is_stopped_leaves_no_process_and_no_pipe(monkeypatch: py
         least(program)
     (child,) = made
     assert child.returncode is not None
-    assert all(pipe is not None and pipe.closed for pipe in (child.stdin, child.stdout, child.stderr))
+    assert all(pipe is not None and pipe.closed for pipe in (child.stdout, child.stderr))
+
+
+@pytest.mark.parametrize("columns", [2, 20_000])
+def test_a_process_gets_all_of_a_program_however_short_a_wait_is(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first wait ends before anything is read; the longer program is more than a pipe holds."""
+    monkeypatch.setattr(integer_program, "PAUSE_S", 0.001)
+    left = [60_000]
+
+    def count() -> None:
+        left[0] -= 1
+        if not left[0]:
+            raise Stopped
+
+    program = Program()
+    for number in range(columns):
+        program.column(1.5 + number % 2, 9.0)
+    with watched(count):
+        assert least(program)[:2] == (1.5, 2.5)

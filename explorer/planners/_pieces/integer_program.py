@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from functools import lru_cache
+from tempfile import TemporaryFile
 from typing import NamedTuple
 
 from explorer.base.checkpoints import checkpoint
@@ -72,14 +73,19 @@ def solved(program: Program, *, start: Mapping[int, float] | None = None, nodes:
 @lru_cache(MOST_KNOWN)
 def _written(text: str) -> str:
     """Return what the other process answers."""
-    with subprocess.Popen(
-        [sys.executable, "-m", CHILD],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as child:  # fmt: skip
-        try:
-            output, errors = _outcome(child, text)
-        finally:  # a search that is stopped ends here, with the process under way
-            child.kill()
+    # the program goes in as a file: `communicate` that is asked again after its time is up writes no more of
+    # what it was given, and the child would wait for ever
+    with TemporaryFile("w+", encoding="utf-8") as given:
+        given.write(text)
+        given.seek(0)
+        with subprocess.Popen(
+            [sys.executable, "-m", CHILD],
+            stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        ) as child:  # fmt: skip
+            try:
+                output, errors = _outcome(child)
+            finally:  # a search that is stopped ends here, with the process under way
+                child.kill()
     if child.returncode or not output:
         raise _without(" ".join(errors.split()[-30:]))
     return output
@@ -91,12 +97,11 @@ def _without(found: str) -> InputError:
     )
 
 
-def _outcome(child: subprocess.Popen[str], text: str) -> tuple[str, str]:
+def _outcome(child: subprocess.Popen[str]) -> tuple[str, str]:
     """Return what a process writes, ready to be ended meanwhile."""
-    given: str | None = text
     while True:
         checkpoint()
         try:
-            return child.communicate(given, timeout=PAUSE_S)
+            return child.communicate(timeout=PAUSE_S)
         except subprocess.TimeoutExpired:
-            given = None
+            continue
