@@ -71,10 +71,10 @@ def test_a_lane_of_many_devices_names_its_span_and_counts_them() -> None:
     model, cluster = explorer.load_model("llama3-405b"), explorer.load_cluster("hgx-h100-2048")
     job = explorer.default_workload(model).with_job(global_batch=256).job
     strategy = explorer.uniform(model, cluster, job, stages=16, replicas=16, tensor=8)
-    places = [lane_place(cluster, stage.meshes) for stage in strategy.stages]
+    places = [lane_place(cluster, stage.meshes) for stage in strategy.job.stages]
     assert [place.span for place in places] == [[128 * i, 128 * i + 127] for i in range(16)]
     assert {len(place.devices) for place in places} == {128}
-    apart = lane_place(cluster, (strategy.stages[0].meshes[0], strategy.stages[2].meshes[0]))
+    apart = lane_place(cluster, (strategy.job.stages[0].meshes[0], strategy.job.stages[2].meshes[0]))
     assert (apart.span, len(apart.devices)) == (None, 256)
 
 
