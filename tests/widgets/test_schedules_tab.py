@@ -93,8 +93,8 @@ def test_use_is_an_edit_and_beside_is_plan_b(explorer: Explorer) -> None:
     assert explorer.timeline.view_b["text"] == "gpipe"
     assert rows(explorer)["gpipe"]["beside"]
     said = " ".join(table.view["difference"])
-    assert "part after 0F3: 1f1b runs 0B0, gpipe 0F4" in said
-    assert "part after 0F3: A runs 0B0, B 0F4" in explorer.compare_panel.table.value
+    assert "they differ after 0F3: 1f1b runs 0B0, gpipe 0F4" in said
+    assert "differ after 0F3: A runs 0B0, B 0F4" in explorer.compare_panel.table.value
     table.send_intent("use", schedule="zb_h1")
     assert explorer.now().strategy.job.schedule == "zb_h1"
     assert "splits its backwards" in " ".join(table.view["difference"])
