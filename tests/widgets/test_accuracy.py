@@ -68,7 +68,7 @@ def test_enough_runs_on_the_same_kind_of_machine_take_over(bench: Explorer) -> N
 def test_broken_lines_are_said(bench: Explorer) -> None:
     assert bench.runs is not None
     bench.runs.write_text("nonsense\n", encoding="utf-8")
-    assert "1 lines of the history are broken" in tiles(bench)["step_time"]["band_from"]
+    assert "1 line of the history cannot be read" in tiles(bench)["step_time"]["band_from"]
 
 
 @pytest.mark.parametrize(("verdict", "lines"), [("confirmed", 1), (TOO_NOISY, 0)])
