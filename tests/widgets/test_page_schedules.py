@@ -48,7 +48,7 @@ def test_every_schedule_stands_under_its_group(open_page: Open, view: dict[str, 
             bars = own.locator(".s-bars i")
             assert bars.count() == len(row["figures"]["activation_bytes"])
     assert "on the board" in page.text(f"{ROOT} tr.shown")
-    assert "part after" in page.text(f"{ROOT} .s-said")
+    assert "differ after" in page.text(f"{ROOT} .s-said")
 
 
 def test_buttons_ask_for_their_schedule_by_mouse_and_key(open_page: Open, view: dict[str, Any]) -> None:
