@@ -4,9 +4,10 @@
 
 Every number of devices is planned twice for the same samples a worker: each device a worker, and pairs. A
 pair has its operators placed by DLPlacer's integer program, or is a pipeline of two even stages, whichever
-step is shorter. Steps are simulated with all gradients exchanged; epochs are those of the model's own curve, or those
-of `--epochs`; a star marks batches outside of it. Without a curve, the columns say by how much epochs would
-have to grow from half as many samples a step for pairs to be as fast, and for the gain that the paper states.
+step is shorter. Steps are simulated with all gradients exchanged; epochs are those of the model's own curve,
+or those of `--epochs`; a star marks batches outside of it. Without a curve, the columns say by how much
+epochs would have to grow from half as many samples a step for pairs to be as fast, and for the gain that the
+paper states.
 """
 
 from __future__ import annotations

@@ -108,5 +108,5 @@ def test_a_pool_that_cannot_reach_the_floor_is_said_in_one_line() -> None:
     for problem, floor, words in ((given, 1e9, "at their peak"), (unlike(), 2.0, "the fastest of")):
         with pytest.raises(InputError, match=words) as caught:
             list(search(problem, "heterps", options={"samples_per_s": floor, "patience": 3}))
-        assert (caught.value.key, caught.value.found) == ("samples_per_s", floor)
+        assert (caught.value.key, caught.value.found) == ("min_samples_per_s", floor)
         assert "\n" not in str(caught.value)
