@@ -368,6 +368,28 @@ class TimelineView(Strict):
     of_run: NotRequired[bool]
 
 
+class AreaRow(Strict):
+    """Sums of one lane, of one of its devices (bytes: of all), or of all devices together."""
+
+    name: str
+    count: int
+    busy_s: list[float]
+    computing_s: float
+    inside_s: float
+    bubble_s: float
+    bytes: list[float]
+
+
+class AreaPlan(Strict):
+    """Sums of one plan between two times."""
+
+    name: str
+    busy: list[str]
+    moved: list[str]
+    lanes: list[AreaRow]
+    all: AreaRow
+
+
 class Row(Strict):
     """A device, or several folded."""
 
