@@ -1,6 +1,8 @@
-"""Sums over a stretch of the step: the whole gives the report's totals, parts add up, borders cut in proportion."""
+"""Sums over a stretch of the step: the whole gives the report's totals, parts add up."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -60,7 +62,7 @@ def test_parts_add_up_to_the_whole(name: str, cuts: list[float]) -> None:
     scene = kept_scene(name)
     report, end = scene.report, drawn_end(scene)
     borders = sorted({0.0, end, *(end * cut for cut in cuts)})
-    parts = [area_sums(report, a, b) for a, b in zip(borders, borders[1:], strict=False)]
+    parts = [area_sums(report, a, b) for a, b in pairwise(borders)]
     whole = area_sums(report, 0.0, end)
     for read in ("busy_s", "inside_s", "bubble_s"):
         added = sum(getattr(part, read) for part in parts)
