@@ -7,7 +7,7 @@ counts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,8 @@ BUSY = ("forward", "backward", "input gradient", "weight gradient", "update", "r
 MOVED = ("transfers", "gradient reduction", "gathers", "inside layers")
 """Sorts of traffic between devices; the last are collectives that a task of compute contains."""
 _AGAIN, _INSIDE = BUSY.index("recompute"), MOVED.index("inside layers")
+_FLOAT32 = 1e-6
+"""Share by which a time may be off that the page read from a bar."""
 _MOVED_BY = {TRANSFER: 0, REDUCE: 1, GATHER: 2}
 
 
@@ -126,10 +128,22 @@ def _sent_by_slot(report: Report) -> tuple[IntArray, IntArray, IntArray, FloatAr
 
 
 def area_view(scene: Scene, from_s: float, to_s: float, *, name: str = "") -> dict[str, Any]:
-    """Return the sums of one plan for `Timeline.area`; sorts that never occur in the plan are left out."""
+    """Return the sums of one plan for `Timeline.area`; sorts that never occur in the plan are left out.
+
+    What lies behind the plan's own end is no part of it, which a plan that is drawn below a longer one needs.
+    The page knows that end as a float32 only: what is as near as that is the end itself.
+
+    Raises:
+        InputError: the end is not behind the beginning.
+    """
     report = scene.report
-    sums = area_sums(report, from_s, to_s)
-    whole = report.memo("views.whole area", lambda: area_sums(report, 0.0, _end_s(report)))
+    end = _end_s(report)
+    whole = report.memo("views.whole area", lambda: area_sums(report, 0.0, end))
+    until = end if to_s >= end * (1 - _FLOAT32) else to_s
+    over = from_s >= until and from_s < to_s
+    sums = (
+        replace(area_sums(report, end, end + 1.0), length_s=0.0) if over else area_sums(report, from_s, until)
+    )
     busy, moved = (np.flatnonzero(table.sum(axis=0) > 0).tolist() for table in (whole.busy_s, whole.bytes))
     rows = [
         _row(label, sums.busy_s[i, busy], sums.inside_s[i], sums.bubble_s[i], sums.bytes[i, moved])
@@ -139,6 +153,7 @@ def area_view(scene: Scene, from_s: float, to_s: float, *, name: str = "") -> di
     devices = sums.devices
     return {
         "name": name,
+        "length_s": sums.length_s,
         "busy": [BUSY[k] for k in busy],
         "moved": [MOVED[k] for k in moved],
         "lanes": rows,
@@ -150,8 +165,10 @@ def area_view(scene: Scene, from_s: float, to_s: float, *, name: str = "") -> di
 
 
 def _end_s(report: Report) -> float:
-    """Return a time behind which nothing that is drawn ends."""
-    return float(report.timeline.timing.end_s.max(initial=0.0)) or 1.0
+    """Return the end of the last task that is drawn."""
+    program, timing = report.timeline.program, report.timeline.timing
+    shown = (program.step < shown_steps(report)) & (program.lane >= 0)
+    return float(timing.end_s[shown].max(initial=0.0)) or 1.0
 
 
 def _row(name: str, busy: FloatArray, inside: float, bubble: float, sent: FloatArray) -> dict[str, Any]:

@@ -419,6 +419,7 @@ class AreaPlan(Strict):
     """Sums of one plan between two times."""
 
     name: str
+    length_s: float
     busy: list[str]
     moved: list[str]
     lanes: list[AreaRow]

@@ -113,6 +113,21 @@ def test_the_view_has_what_occurs_and_adds_up(scene: Scene) -> None:
     assert early["busy"] == view["busy"], "the same columns wherever the area is"
 
 
+def test_a_plan_that_has_ended_has_nothing_more() -> None:
+    scene = kept_scene("tensor")
+    end = drawn_end(scene)
+    across = area_view(scene, end / 2, 2 * end)
+    assert across["length_s"] == pytest.approx(end / 2, rel=1e-12)
+    assert across["all"] == area_view(scene, end / 2, float(np.float32(end)))["all"], (
+        "as the page knows its end"
+    )
+    behind = area_view(scene, 1.5 * end, 2 * end)
+    assert behind["length_s"] == 0
+    assert behind["all"]["computing_s"] == behind["all"]["bubble_s"] == sum(behind["all"]["bytes"]) == 0
+
+
 def test_an_area_without_length_is_refused() -> None:
     with pytest.raises(InputError, match="an end behind 2 s"):
         area_sums(kept_scene("tensor").report, 2.0, 2.0)
+    with pytest.raises(InputError, match="an end behind 99 s"):
+        area_view(kept_scene("tensor"), 99.0, 98.0)

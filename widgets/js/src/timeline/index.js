@@ -1,4 +1,4 @@
-// The timeline widget: data from traits, window of time, pointer and keys.
+// The timeline widget: data from traits, the time it shares with other views, pointer and keys.
 
 import { float32 } from "../common/binary.js";
 import { prepare, Tip } from "../common/canvas.js";
@@ -7,23 +7,28 @@ import { download } from "../common/download.js";
 import { bytes, percent, seconds } from "../common/format.js";
 import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
+import { joinTime, leaveTime } from "../common/shared-time.js";
 import { Sync } from "../common/sync.js";
 import { tableToggle } from "../common/table.js";
+import { AreaCard } from "./area.js";
 import { Bars } from "./bars.js";
 import { CriticalCard, MicrobatchCard } from "./cards.js";
 import { drawnLinks, shareIn } from "./draw-links.js";
+import { drawOver } from "./draw-over.js";
 import { draw, look } from "./draw.js";
 import { buildHead, drawLegend } from "./head.js";
 import { Editor } from "./editor.js";
 import { keyTable } from "./keys.js";
-import { hit, layout, linkUnder, RIGHT_PX, Window } from "./layout.js";
+import { hit, layout, linkUnder, RIGHT_PX } from "./layout.js";
+import { Marks } from "./marks.js";
+import { MomentCard } from "./moment.js";
 import { Pointer } from "./pointer.js";
 import { sameAction } from "./reorder.js";
 import { Strips } from "./strips.js";
 import { barsTable } from "./table.js";
 import { barLines, KEYS_HELP, planWords } from "./words.js";
 
-const SHOWN = ["microbatch", "selected_lanes", "critical", "links_shown", "links", "link_cells"];
+const SHOWN = ["microbatch", "selected_lanes", "critical", "links_shown", "links", "link_cells", "asks"];
 
 class TimelineView {
   constructor(model, el) {
@@ -32,6 +37,12 @@ class TimelineView {
     this.root = root;
     this.focus = null;
     this.scratch = {};
+    this.told = (what) => {
+      if (what === "window") return this.paint();
+      this.moment.follow();
+      return this.paintOver();
+    };
+    this.time = joinTime(null, this, this.told);
     this.build();
     this.sync = new Sync(model, ["view", "bars", "view_b", "bars_b"], () => this.load());
     this.keys = keyTable(this);
@@ -39,6 +50,12 @@ class TimelineView {
     this.pointer = new Pointer(this);
     const repaint = () => this.arrange();
     for (const name of SHOWN) model.on(`change:${name}`, repaint);
+    const answered = () => {
+      if (this.sync.unanswered) return;
+      this.moment.answered();
+      this.areaCard.answered();
+    };
+    for (const name of ["seq", "moment", "area"]) model.on(`change:${name}`, answered);
     const file = (content, buffers) => {
       if (content?.kind === "file") download(content.name, buffers, content.type);
     };
@@ -56,10 +73,15 @@ class TimelineView {
     this.close = () => {
       this.sync.close();
       for (const name of SHOWN) model.off(`change:${name}`, repaint);
+      for (const name of ["seq", "moment", "area"]) model.off(`change:${name}`, answered);
       model.off("msg:custom", file);
+      this.time.kept = false;
+      leaveTime(this.bench, this.time, this);
+      this.moment.asking.stop();
       document.removeEventListener("sx-preview", preview);
       this.observer.disconnect();
       cancelAnimationFrame(this.frame);
+      cancelAnimationFrame(this.overFrame);
       close();
       root.remove();
     };
@@ -68,8 +90,10 @@ class TimelineView {
 
   build() {
     this.canvas = h("canvas", { class: "tl-canvas", role: "application", tabindex: "0" });
+    this.over = h("canvas", { class: "tl-over", "aria-hidden": "true" });
     this.tableBox = h("div", {});
-    this.drawing = h("div", { class: "tl-drawing" }, this.canvas);
+    this.drawing = h("div", { class: "tl-drawing" }, this.canvas, this.over);
+    this.marks = new Marks(this);
     this.table = tableToggle(this.drawing, this.tableBox, () => barsTable(this.plans, this.microbatch));
     Object.assign(this, buildHead(this));
     this.criticalCard = new CriticalCard();
@@ -77,9 +101,12 @@ class TimelineView {
       (by) => this.followNext(by),
       () => this.follow(null),
     );
+    this.moment = new MomentCard(this);
+    this.areaCard = new AreaCard(this);
     this.empty = h("div", { class: "sx-empty", text: "No timeline yet: it shows every action of a step once a model and a cluster are chosen." });
     this.live = h("div", { class: "sx-live", "aria-live": "polite" });
-    this.root.append(this.head, this.empty, this.drawing, this.tableBox, this.criticalCard.element, this.card.element, this.live);
+    const cards = [this.criticalCard, this.card, this.moment, this.areaCard].map((card) => card.element);
+    this.root.append(this.head, this.empty, this.drawing, this.tableBox, ...cards, this.live);
     this.tip = new Tip(this.root);
   }
 
@@ -100,8 +127,9 @@ class TimelineView {
       const bars = new Bars(float32(this.model.get(b)), view.lanes.length);
       return [{ view, bars, strips: new Strips(bars), reasons: reasonsOf(view.critical) }];
     });
-    const end = Math.max(0, ...this.plans.map((plan) => plan.view.end_s)) * 1.005;
-    if (!this.window || Math.abs(this.window.end - end) > end * 1e-9) this.window = new Window(end || 1);
+    this.join();
+    this.time.reach(this, Math.max(0, ...this.plans.map((plan) => plan.view.end_s)) * 1.005, true);
+    this.marks.flow = null;
     this.focus = focused && this.again(focused);
     const ready = this.plans.length > 0;
     this.empty.hidden = ready;
@@ -110,7 +138,28 @@ class TimelineView {
     set(this.canvas, { "aria-label": planWords(this.plans) + KEYS_HELP });
     this.table.refresh();
     this.arrange();
+    this.moment.follow();
+    this.marks.again();
     this.loadMs = performance.now() - began;
+  }
+
+  /** Share the time of the workbench; that of a run is another. */
+  join() {
+    const bench = this.ofRun ? null : this.model.get("bench") || null;
+    if (bench === this.bench) return;
+    leaveTime(this.bench, this.time, this);
+    this.bench = bench;
+    this.time = joinTime(bench, this, this.told);
+    this.time.kept = this.moment.open;
+  }
+
+  get window() {
+    return this.time.window;
+  }
+
+  /** May Python be asked what is at the cursor or in an area? */
+  get can() {
+    return Boolean(this.model.get("asks")) && !this.ofRun && this.plans.length > 0;
   }
 
   /** The focus on the same action as before, or null. */
@@ -128,6 +177,8 @@ class TimelineView {
     this.links = shown ? { view, drawn, cells: float32(this.model.get("link_cells")) } : null;
     this.linksButton.hidden = !can;
     this.traceButton.hidden = this.ofRun;
+    this.momentButton.hidden = !this.can;
+    this.moment.show();
     set(this.title, { text: this.ofRun ? "What the ranks did when" : "Timeline" });
     this.criticalButton.hidden = !this.plans.some((plan) => plan.view.critical);
     set(this.linksButton, { "aria-pressed": String(shown) });
@@ -158,6 +209,24 @@ class TimelineView {
     });
   }
 
+  /** Draw what lies over the bars, in the next frame. */
+  paintOver() {
+    this.overFrame ||= requestAnimationFrame(() => {
+      this.overFrame = 0;
+      this.paintOverNow();
+    });
+  }
+
+  paintOverNow() {
+    const width = this.canvas.parentElement ? this.canvas.clientWidth : 0;
+    if (!this.plans?.length || !width || !this.look) return;
+    const { time, window: win, places, plans, look: colours } = this;
+    const g = prepare(this.over, width, places.height);
+    const flow = this.editor.carried ? null : this.marks.flow;
+    const arrows = drawOver(g, { width, window: win, plans, look: colours, places, cursor: time.cursor, area: this.marks.area, flow });
+    set(this.root, { "data-cursor": time.cursor?.t.toFixed(6), "data-arrows": String(arrows) });
+  }
+
   paintNow() {
     const width = this.canvas.parentElement ? this.canvas.clientWidth : 0;
     if (!this.plans?.length || !width) return;
@@ -182,6 +251,7 @@ class TimelineView {
     this.root.dataset.drawMs = spent.toFixed(1);
     this.root.dataset.firstMs ??= (this.loadMs + spent).toFixed(1);
     this.root.dataset.window = `${this.window.t0.toFixed(6)} ${this.window.t1.toFixed(6)}`;
+    this.paintOverNow();
   }
 
   /** The board shows a preview: what is drawn here is not what it tells. */
@@ -225,9 +295,11 @@ class TimelineView {
 
   hover(event) {
     const found = this.under(event);
+    const at = this.timeAt(event);
+    this.marks.point(at, hit(this.places.plans, at.y), found);
     this.canvas.style.cursor = this.editor.canMove(found) ? "grab" : found || this.nameUnder(event) != null ? "pointer" : "";
     if (found) return this.tip.show(this.lines(found).join("\n"), event);
-    const { share, t, y, perPx } = this.timeAt(event);
+    const { share, t, y, perPx } = at;
     const k = this.links && share >= 0 ? linkUnder(this.places.links, y) : -1;
     if (k < 0) return this.tip.hide();
     const { view, cells, drawn } = this.links;
@@ -265,7 +337,8 @@ class TimelineView {
       const lines = this.lines(focus);
       this.say(lines.join(", "));
       this.tip.show(lines.join("\n"), this.placeOf(focus));
-    }
+      this.marks.toFocus();
+    } else this.marks.leave();
     this.paint();
   }
 
@@ -277,6 +350,14 @@ class TimelineView {
     const x = this.places.left + ((Math.min(bars.end(i), this.window.t1) - this.window.t0) / this.window.span) * room;
     const row = this.places.plans[plan].rows[bars.lane(i)];
     return { clientX: box.left + x, clientY: box.top + row.y + row.bar };
+  }
+
+  /** The place of the cursor as Python is asked about it; where it is on no lane, on the one before. */
+  placeAt({ t, plan, row, lane }) {
+    const { lanes } = this.plans[plan]?.view ?? this.plans[0].view;
+    const own = row ?? (lane == null ? -1 : lanes.findIndex((item) => item.id === lane));
+    this.lastLane = own >= 0 ? own : Math.min(this.lastLane ?? 0, lanes.length - 1);
+    return { time_s: t, lane: this.lastLane, plan: this.plans[plan] ? plan : 0 };
   }
 
   markLane(id) {
@@ -309,8 +390,19 @@ class TimelineView {
     this.table.refresh();
   }
 
+  /** Shift with an arrow moves the cursor by itself; whether it was such a key. */
+  nudged(event) {
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!by || !this.plans.length) return false;
+    event.preventDefault();
+    this.tip.hide();
+    this.marks.nudge(by);
+    return true;
+  }
+
   key(event) {
     if (event.altKey && this.editor.key(event)) return;
+    if (event.shiftKey && this.nudged(event)) return;
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const work = this.keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
     if (!work || !this.plans.length) return;
