@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import sample
 import sample_moment
+from axe_playwright_python.sync_playwright import Axe
 from canvas import snapshot
 from harness import WidgetPage
 
@@ -93,6 +94,18 @@ def answer(page: WidgetPage) -> dict[str, Any]:
     return last
 
 
+def count_draws(page: WidgetPage) -> None:
+    """Count how often the bars are drawn, and how often colours were read anew, which draws them as well."""
+    page.page.evaluate(
+        """() => { window.drawn = window.themes = 0;
+             const count = () => { window.themes += 1; };
+             document.querySelector('#host-timeline .sx').addEventListener('sx-theme', count);
+             const canvas = document.querySelector('#host-timeline .tl-canvas');
+             const g = canvas.getContext('2d'), clear = g.clearRect.bind(g);
+             g.clearRect = (...box) => { window.drawn += 1; clear(...box); }; }"""
+    )
+
+
 def test_the_mouse_on_one_shows_a_line_in_all(page: WidgetPage) -> None:
     assert cursors(page) == [None, None, None]
     before = [snapshot(page, f"#host-{name} canvas:last-of-type") for name in LINE]
@@ -113,14 +126,7 @@ def test_the_mouse_on_one_shows_a_line_in_all(page: WidgetPage) -> None:
 
 
 def test_the_base_drawing_is_left_alone_by_the_cursor(page: WidgetPage) -> None:
-    page.page.evaluate(
-        """() => { window.drawn = window.themes = 0;
-             const count = () => { window.themes += 1; }; // colours are read anew then
-             document.querySelector('#host-timeline .sx').addEventListener('sx-theme', count);
-             const canvas = document.querySelector('#host-timeline .tl-canvas');
-             const g = canvas.getContext('2d'), clear = g.clearRect.bind(g);
-             g.clearRect = (...box) => { window.drawn += 1; clear(...box); }; }"""
-    )
+    count_draws(page)
     for x in range(300, 700, 40):
         page.page.hover(CANVAS, position={"x": x, "y": FIRST_LANE})
     page.settle()
@@ -275,7 +281,7 @@ def test_memory_by_keyboard_is_said(page: WidgetPage) -> None:
     page.page.wait_for_function("window.models.timeline.sent.length === 1")
     answer(page)
     assert "stage 0 at" in said(page)
-    assert "in use; most of it mlp.up.weight, optimizer, 8 tensors" in said(page)
+    assert "in use; largest: mlp.up.weight, optimizer, 8 tensors" in said(page)
     page.page.keyboard.press("t")
     assert page.page.locator(".tl-moment").is_hidden()
     assert page.leaked() == []
@@ -295,7 +301,7 @@ def test_an_area_is_marked_by_shift_and_a_drag(page: WidgetPage) -> None:
     card = plain(page, ".tl-area")
     assert "computing" in card
     assert "bubble" in card
-    assert "sent: transfers" in card
+    assert "sent, all of it transfers" in card
     assert "computing" in said(page)
     page.page.click('[data-action="area-lanes"]')
     assert page.page.locator(".tl-area tbody tr").count() == 5, "all devices, and four lanes"
@@ -398,19 +404,43 @@ def test_the_cursor_is_cheap_over_98304_bars(open_page: Open) -> None:
     """The overlay of half of all moves within 8 ms, and none of them draws the bars anew."""
     page = open_page()
     page.show("timeline", many())
-    before = of(page, "timeline", "draw-ms")
-    spent = page.page.evaluate(
-        """async () => { const canvas = document.querySelector('.tl-canvas');
-             const box = canvas.getBoundingClientRect(), took = [];
-             for (let k = 0; k < 40; k++) {
-               const began = performance.now();
-               const at = {clientX: box.left + 200 + 20 * k, clientY: box.top + 60, bubbles: true};
-               canvas.dispatchEvent(new PointerEvent('pointermove', at));
-               took.push(performance.now() - began);
-               await window.frames2();
-               took[took.length - 1] += Number(document.querySelector('.sx-timeline').dataset.overMs);
-             }
-             return took.sort((a, b) => a - b)[20]; }"""
-    )
-    assert of(page, "timeline", "draw-ms") == before
-    assert page.within(8, lambda: spent)
+    count_draws(page)
+
+    def median_move() -> float:
+        took: float = page.page.evaluate(
+            """async () => { const canvas = document.querySelector('.tl-canvas');
+                 const box = canvas.getBoundingClientRect(), took = [];
+                 for (let k = 0; k < 40; k++) {
+                   const at = {clientX: box.left + 200 + 20 * k, clientY: box.top + 60, bubbles: true};
+                   const began = performance.now();
+                   canvas.dispatchEvent(new PointerEvent('pointermove', at));
+                   took.push(performance.now() - began);
+                   await window.frames2();
+                   took[k] += Number(document.querySelector('.sx-timeline').dataset.overMs);
+                 }
+                 return took.sort((a, b) => a - b)[20]; }"""
+        )
+        return took
+
+    assert page.within(8, median_move)
+    assert page.page.evaluate("window.drawn <= window.themes"), "no bar is drawn anew"
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_what_is_told_can_be_read_by_everyone(open_page: Open, dark: bool) -> None:
+    page = views(open_page(width=864, dark=dark))
+    shift_drag(page, 300, 500)
+    answer(page)
+    page.page.click('[data-action="area-lanes"]')
+    page.page.click('[data-action="moment"]')
+    page.page.wait_for_function("window.models.timeline.sent.at(-1).kind === 'moment'")
+    answer(page)
+    page.page.hover(CANVAS, position={"x": 500, "y": FIRST_LANE})
+    grave = [
+        f"{item['id']}: {item['nodes'][0]['html'][:120]}"
+        for item in Axe().run(page.page, context="#cell").response["violations"]
+        if item["impact"] in {"serious", "critical"}
+    ]
+    assert grave == []
+    assert [(ratio, which) for ratio, which in page.contrasts() if ratio < 4.5] == []
+    assert page.page.evaluate("window.unguarded()") == []

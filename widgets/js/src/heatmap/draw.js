@@ -154,10 +154,15 @@ export function drawOver(g, { axis, from, right, tops, size }, { look: c, cursor
   const clip = (t) => Math.min(right, Math.max(from, timeX(axis, t)));
   g.fillStyle = c.brand;
   if (area) {
-    const [a, b] = [clip(area.from_s), clip(area.to_s)];
-    g.globalAlpha = 0.22;
-    g.fillRect(a, top, b - a, foot - top);
-    g.globalAlpha = 1;
+    const [a, b] = [clip(area.from_s), clip(area.to_s)]; // outlined, not filled: colours mean bytes here
+    for (const [colour, width] of [
+      [c.bg, 3],
+      [c.brand, 1],
+    ]) {
+      g.strokeStyle = colour;
+      g.lineWidth = width;
+      if (b > a) g.strokeRect(a + 0.5, top + 0.5, b - a - 1, foot - top - 1);
+    }
   }
   const at = cursor && Math.round(timeX(axis, cursor.t));
   if (at == null || at < axis.left || at > axis.left + axis.room) return;

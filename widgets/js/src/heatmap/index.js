@@ -14,6 +14,7 @@ import { drawOver, drawPanel, TOKENS } from "./draw.js";
 import { Legend } from "./legend.js";
 import { boxOf, cellUnder, panelsOf, xTime } from "./panels.js";
 import { againstWords, asTable, columnAt, placeWords, summary, timeAt, titleOf, valueWords } from "./words.js";
+import { wheel, zoomKey } from "./zoom.js";
 
 class HeatmapView {
   constructor(model, el) {
@@ -211,7 +212,7 @@ class HeatmapView {
     const { canvas } = this;
     canvas.addEventListener("pointermove", (event) => this.hover(event));
     canvas.addEventListener("pointerleave", () => this.leave());
-    canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+    canvas.addEventListener("wheel", (event) => wheel(this, event), { passive: false });
     canvas.addEventListener("click", (event) => this.markRow(this.rowUnder(event)));
     canvas.addEventListener("keydown", (event) => this.key(event));
     canvas.addEventListener("blur", () => this.moveTo(null));
@@ -273,30 +274,6 @@ class HeatmapView {
     this.point(timeAt(grid, this.cell.k), 0, grid.rows[this.cell.r]);
   }
 
-  /** Zoom and pan as on the timeline: the page scrolls until the map is clicked. */
-  wheel(event) {
-    const mine = event.ctrlKey || event.metaKey || event.shiftKey || document.activeElement === this.canvas;
-    if (!mine || !this.timed || !this.panels) return;
-    event.preventDefault();
-    const { window: win } = this.time;
-    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) return win.pan((event.deltaX || event.deltaY) / 800);
-    const p = this.under(event)?.p ?? 0;
-    const share = (this.timeUnder(event, p) - win.t0) / win.span;
-    this.tip.hide();
-    return win.zoom(Math.exp(event.deltaY / 400), Math.min(1, Math.max(0, share)));
-  }
-
-  /** A key of the time that is seen; whether it was one. @param {string} key */
-  zoomKey(key) {
-    const { window: win } = this.time;
-    const at = this.cell ? Math.min(1, Math.max(0, (timeAt(this.plans[0].grid, this.cell.k) - win.t0) / win.span)) : 0.5;
-    const work = { w: () => win.zoom(0.7, at), s: () => win.zoom(1 / 0.7, at), a: () => win.pan(-0.15), d: () => win.pan(0.15), 0: () => win.all() }[key];
-    if (!this.timed || !work) return false;
-    this.tip.hide();
-    work();
-    return true;
-  }
-
   /** What a cell is and holds; of the first plan also how the second differs. */
   lines(p, cell) {
     const { view, grid, name } = this.plans[p];
@@ -312,7 +289,7 @@ class HeatmapView {
     if (/^(Arrow|Home$|End$)/.test(event.key)) this.moveTo(moveCell(grid, this.cell, event.key, event.shiftKey));
     else if ((event.key === "Enter" || event.key === " ") && this.cell) this.markRow(grid.rows[this.cell.r]);
     else if (event.key === "Escape") this.moveTo(null);
-    else if (!this.zoomKey({ "+": "w", "=": "w", "-": "s" }[event.key] ?? event.key.toLowerCase())) return;
+    else if (!zoomKey(this, event.key)) return;
     event.preventDefault();
   }
 

@@ -18,7 +18,7 @@ export function sumWords(plan) {
   return [
     `computing ${share(all.computing_s)}${kinds.length ? `: ${kinds.map(([name, s]) => `${name} ${share(s)}`).join(", ")}` : ""}`,
     `bubble ${share(all.bubble_s)}${inside}`,
-    sent.length ? `${bytes(total)} sent: ${sent.map(([name, size]) => `${name} ${bytes(size)}`).join(", ")}` : "nothing sent",
+    sent.length === 1 ? `${bytes(total)} sent, all of it ${sent[0][0]}` : sent.length ? `${bytes(total)} sent: ${sent.map(([name, size]) => `${name} ${bytes(size)}`).join(", ")}` : "nothing sent",
   ];
 }
 
@@ -28,20 +28,22 @@ export function areaTable(area) {
   const busy = [...new Set(area.plans.flatMap((plan) => plan.busy))];
   const moved = [...new Set(area.plans.flatMap((plan) => plan.moved))];
   const length = area.to_s - area.from_s;
+  const inside = area.plans.some((plan) => plan.all.inside_s > 0);
+  const told = (s) => (s > length * 1e-6 ? seconds(s, length) : "");
   const pick = (names, values, name, write) => (names.includes(name) ? write(values[names.indexOf(name)]) : "");
   const rows = area.plans.flatMap((plan) =>
     [plan.all, ...plan.lanes].map((row) => [
       row.name,
       ...(several ? [plan.name] : []),
       row.count,
-      ...busy.map((name) => pick(plan.busy, row.busy_s, name, (s) => seconds(s, length))),
-      seconds(row.computing_s, length),
-      seconds(row.inside_s, length),
-      seconds(row.bubble_s, length),
+      ...busy.map((name) => pick(plan.busy, row.busy_s, name, told)),
+      told(row.computing_s),
+      ...(inside ? [told(row.inside_s)] : []),
+      told(row.bubble_s),
       ...moved.map((name) => pick(plan.moved, row.bytes, name, (size) => (size > 0 ? bytes(size) : ""))),
     ]),
   );
-  const columns = ["lane", ...(several ? ["plan"] : []), "devices", ...busy, "computing", "collectives inside layers", "bubble", ...moved];
+  const columns = ["lane", ...(several ? ["plan"] : []), "devices", ...busy, "computing", ...(inside ? ["collectives inside layers"] : []), "bubble", ...moved];
   return table(`${spanWords(area)}: seconds of one device of each lane, of all devices added up in the first row; bytes that all devices of a lane send`, columns, rows);
 }
 

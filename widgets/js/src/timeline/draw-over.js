@@ -2,6 +2,7 @@
 // microbatch that is pointed at. On a canvas of its own, so that no bar is drawn again.
 
 import { seconds } from "../common/format.js";
+import { axisLabels } from "./draw.js";
 import { flowsOf } from "./flows.js";
 import { AXIS_PX, RIGHT_PX } from "./layout.js";
 
@@ -37,8 +38,9 @@ function drawArea(g, { look: c, places }, { from_s, to_s }, x) {
   for (const at of [a, b]) g.fillRect(at - 0.5, AXIS_PX - 4, 1, places.height - AXIS_PX + 4);
 }
 
-/** A line from top to bottom, and the time on the axis. */
-function drawCursor(g, { look: c, places, width, window: win }, t, x) {
+/** A line from top to bottom, and the time on the axis, in the place of the labels that it would touch. */
+function drawCursor(g, scene, t, x) {
+  const { look: c, places, width, window: win } = scene;
   const at = Math.round(x(t));
   g.fillStyle = c.bg;
   g.globalAlpha = 0.6;
@@ -52,6 +54,11 @@ function drawCursor(g, { look: c, places, width, window: win }, t, x) {
   const from = Math.max(places.left, Math.min(width - w, at - w / 2));
   g.fillStyle = c.bg;
   g.fillRect(from, 0, w, 15);
+  for (const label of axisLabels(scene, x)) {
+    const wide = g.measureText(label.text).width + 2;
+    const left = label.at - { left: 1, center: wide / 2, right: wide }[label.align];
+    if (left < from + w && left + wide > from) g.fillRect(left, 0, wide, 14);
+  }
   g.fillStyle = c["brand-ink"];
   g.textAlign = "left";
   g.textBaseline = "alphabetic";

@@ -4,24 +4,23 @@ import { float32 } from "../common/binary.js";
 import { prepare, Tip } from "../common/canvas.js";
 import { h, set } from "../common/dom.js";
 import { download } from "../common/download.js";
-import { bytes, percent, seconds } from "../common/format.js";
+import { seconds } from "../common/format.js";
 import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
-import { joinTime, leaveTime } from "../common/shared-time.js";
 import { Sync } from "../common/sync.js";
 import { tableToggle } from "../common/table.js";
 import { AreaCard } from "./area.js";
 import { Bars } from "./bars.js";
 import { CriticalCard, MicrobatchCard } from "./cards.js";
-import { drawnLinks, shareIn } from "./draw-links.js";
-import { drawOver } from "./draw-over.js";
+import { drawnLinks } from "./draw-links.js";
 import { draw, look } from "./draw.js";
 import { buildHead, drawLegend } from "./head.js";
 import { Editor } from "./editor.js";
 import { keyTable } from "./keys.js";
-import { hit, layout, linkUnder, RIGHT_PX } from "./layout.js";
+import { hit, layout, RIGHT_PX } from "./layout.js";
 import { Marks } from "./marks.js";
 import { MomentCard } from "./moment.js";
+import { Overlay } from "./overlay.js";
 import { Pointer } from "./pointer.js";
 import { sameAction } from "./reorder.js";
 import { Strips } from "./strips.js";
@@ -30,6 +29,9 @@ import { barLines, KEYS_HELP, planWords } from "./words.js";
 
 const SHOWN = ["microbatch", "selected_lanes", "critical", "links_shown", "links", "link_cells", "asks"];
 
+/** What decides which bars there are. */
+const DRAWN = ["view", "bars", "view_b", "bars_b"];
+
 class TimelineView {
   constructor(model, el) {
     this.model = model;
@@ -37,14 +39,8 @@ class TimelineView {
     this.root = root;
     this.focus = null;
     this.scratch = {};
-    this.told = (what) => {
-      if (what === "window") return this.paint();
-      this.moment.follow();
-      return this.paintOver();
-    };
-    this.time = joinTime(null, this, this.told);
     this.build();
-    this.sync = new Sync(model, ["view", "bars", "view_b", "bars_b"], () => this.load());
+    this.sync = new Sync(model, DRAWN, () => this.load());
     this.keys = keyTable(this);
     this.editor = new Editor(this);
     this.pointer = new Pointer(this);
@@ -75,13 +71,11 @@ class TimelineView {
       for (const name of SHOWN) model.off(`change:${name}`, repaint);
       for (const name of ["seq", "moment", "area"]) model.off(`change:${name}`, answered);
       model.off("msg:custom", file);
-      this.time.kept = false;
-      leaveTime(this.bench, this.time, this);
+      this.overlay.close();
       this.moment.asking.stop();
       document.removeEventListener("sx-preview", preview);
       this.observer.disconnect();
       cancelAnimationFrame(this.frame);
-      cancelAnimationFrame(this.overFrame);
       close();
       root.remove();
     };
@@ -90,9 +84,9 @@ class TimelineView {
 
   build() {
     this.canvas = h("canvas", { class: "tl-canvas", role: "application", tabindex: "0" });
-    this.over = h("canvas", { class: "tl-over", "aria-hidden": "true" });
+    this.overlay = new Overlay(this);
     this.tableBox = h("div", {});
-    this.drawing = h("div", { class: "tl-drawing" }, this.canvas, this.over);
+    this.drawing = h("div", { class: "tl-drawing" }, this.canvas, this.overlay.canvas);
     this.marks = new Marks(this);
     this.table = tableToggle(this.drawing, this.tableBox, () => barsTable(this.plans, this.microbatch));
     Object.assign(this, buildHead(this));
@@ -107,7 +101,7 @@ class TimelineView {
     this.live = h("div", { class: "sx-live", "aria-live": "polite" });
     const cards = [this.criticalCard, this.card, this.moment, this.areaCard].map((card) => card.element);
     this.root.append(this.head, this.empty, this.drawing, this.tableBox, ...cards, this.live);
-    this.tip = new Tip(this.root);
+    this.tip = new Tip(this.root, this.drawing);
   }
 
   get microbatch() {
@@ -115,9 +109,12 @@ class TimelineView {
   }
 
   load() {
+    const given = DRAWN.map((name) => this.model.get(name));
+    this.editor.cancel();
+    if (this.given?.every((value, i) => value === given[i])) return; // an answer that changes no picture
+    this.given = given;
     const began = performance.now();
     const focused = this.focus && { plan: this.focus.plan, row: this.plans[this.focus.plan].bars.row(this.focus.i) };
-    this.editor.cancel();
     this.plans = [
       ["view", "bars"],
       ["view_b", "bars_b"],
@@ -127,8 +124,8 @@ class TimelineView {
       const bars = new Bars(float32(this.model.get(b)), view.lanes.length);
       return [{ view, bars, strips: new Strips(bars), reasons: reasonsOf(view.critical) }];
     });
-    this.join();
-    this.time.reach(this, Math.max(0, ...this.plans.map((plan) => plan.view.end_s)) * 1.005, true);
+    this.overlay.join(this.ofRun ? null : this.model.get("bench") || null);
+    this.overlay.reach(Math.max(0, ...this.plans.map((plan) => plan.view.end_s)) * 1.005);
     this.marks.flow = null;
     this.focus = focused && this.again(focused);
     const ready = this.plans.length > 0;
@@ -143,14 +140,8 @@ class TimelineView {
     this.loadMs = performance.now() - began;
   }
 
-  /** Share the time of the workbench; that of a run is another. */
-  join() {
-    const bench = this.ofRun ? null : this.model.get("bench") || null;
-    if (bench === this.bench) return;
-    leaveTime(this.bench, this.time, this);
-    this.bench = bench;
-    this.time = joinTime(bench, this, this.told);
-    this.time.kept = this.moment.open;
+  get time() {
+    return this.overlay.time;
   }
 
   get window() {
@@ -209,24 +200,6 @@ class TimelineView {
     });
   }
 
-  /** Draw what lies over the bars, in the next frame. */
-  paintOver() {
-    this.overFrame ||= requestAnimationFrame(() => {
-      this.overFrame = 0;
-      this.paintOverNow();
-    });
-  }
-
-  paintOverNow() {
-    const width = this.canvas.parentElement ? this.canvas.clientWidth : 0;
-    if (!this.plans?.length || !width || !this.look) return;
-    const { time, window: win, places, plans, look: colours } = this;
-    const g = prepare(this.over, width, places.height);
-    const flow = this.editor.carried ? null : this.marks.flow;
-    const arrows = drawOver(g, { width, window: win, plans, look: colours, places, cursor: time.cursor, area: this.marks.area, flow });
-    set(this.root, { "data-cursor": time.cursor?.t.toFixed(6), "data-arrows": String(arrows) });
-  }
-
   paintNow() {
     const width = this.canvas.parentElement ? this.canvas.clientWidth : 0;
     if (!this.plans?.length || !width) return;
@@ -251,7 +224,7 @@ class TimelineView {
     this.root.dataset.drawMs = spent.toFixed(1);
     this.root.dataset.firstMs ??= (this.loadMs + spent).toFixed(1);
     this.root.dataset.window = `${this.window.t0.toFixed(6)} ${this.window.t1.toFixed(6)}`;
-    this.paintOverNow();
+    this.overlay.paintNow();
   }
 
   /** The board shows a preview: what is drawn here is not what it tells. */
@@ -294,20 +267,7 @@ class TimelineView {
   }
 
   hover(event) {
-    const found = this.under(event);
-    const at = this.timeAt(event);
-    this.marks.point(at, hit(this.places.plans, at.y), found);
-    this.canvas.style.cursor = this.editor.canMove(found) ? "grab" : found || this.nameUnder(event) != null ? "pointer" : "";
-    if (found) return this.tip.show(this.lines(found).join("\n"), event);
-    const { share, t, y, perPx } = at;
-    const k = this.links && share >= 0 ? linkUnder(this.places.links, y) : -1;
-    if (k < 0) return this.tip.hide();
-    const { view, cells, drawn } = this.links;
-    const row = view.rows[drawn[k]];
-    return this.tip.show(
-      `${row.name}${row.count > 1 ? `, the busiest of ${row.count}` : ""}\n${percent(shareIn(view, cells, drawn[k], t, t + perPx), 1)} of ${bytes(row.bytes_per_s)}/s at ${seconds(t, view.end_s)}\n${bytes(row.step_bytes)} a step, ${percent(row.share, 1)} on average`,
-      event,
-    );
+    this.pointer.hover(event);
   }
 
   lines({ plan, i }) {

@@ -61,7 +61,7 @@ export class Marks {
     const flow = microbatch < 0 || microbatch === this.view.microbatch ? null : { plan: found.plan, microbatch };
     if (flow?.microbatch === this.flow?.microbatch && flow?.plan === this.flow?.plan) return;
     this.flow = flow;
-    this.view.paintOver();
+    this.view.overlay.paint();
   }
 
   /** Put the cursor into the middle of the bar with the focus. */

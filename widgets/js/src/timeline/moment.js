@@ -29,7 +29,7 @@ export const tensorWords = ({ name, part, count }) =>
 /** What is said of it: the sum, and the largest. */
 export function momentWords(moment) {
   const [first] = moment.tensors;
-  const largest = first ? `; most of it ${tensorWords(first)}, ${bytes(first.bytes)}` : "";
+  const largest = first ? `; largest: ${tensorWords(first)}, ${bytes(first.bytes)}` : "";
   return `${moment.name} at ${seconds(moment.time_s)}: ${inUse(moment).text} in use${largest}`;
 }
 
@@ -95,8 +95,9 @@ export class MomentCard {
     if (!known) return set(this.title, { text: "Memory at the cursor" });
     const { total, text } = inUse(moment);
     const name = view.plans.length > 1 ? `${view.plans[moment.plan]?.view.name ?? ""}, ${moment.name}` : moment.name;
-    set(this.title, { text: `${name} at ${seconds(moment.time_s)}: ${text}` });
-    const free = Math.max(0, moment.capacity_bytes - total);
+    const over = total - moment.capacity_bytes;
+    set(this.title, { text: `${name} at ${seconds(moment.time_s)}: ${text}${over > 0 ? `, ▲ ${bytes(over)} over` : ""}`, class: over > 0 ? "tl-bad" : null });
+    const free = Math.max(0, -over);
     shareBar(this.bar, [...moment.parts.map(({ name: part, bytes: size }) => ({ name: part, seconds: size, cls: CLASS[part] ?? "tl-m-reserved" })), { name: "free", seconds: free, cls: "" }]);
     this.bar.title = `${percent(total / moment.capacity_bytes)} of the device's memory`;
     this.showLegend(moment);

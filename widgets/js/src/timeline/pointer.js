@@ -1,7 +1,9 @@
 // The timeline by mouse, wheel and touch.
 
-import { seconds } from "../common/format.js";
+import { bytes, percent, seconds } from "../common/format.js";
 import { spanWords } from "./area.js";
+import { shareIn } from "./draw-links.js";
+import { hit, linkUnder } from "./layout.js";
 
 export class Pointer {
   /** @param {any} view the timeline */
@@ -60,6 +62,19 @@ export class Pointer {
     return area ? view.tip.show(`${spanWords(area)}\n${seconds(area.to_s - area.from_s)}`, event) : view.tip.hide();
   }
 
+  /** Say what is under the pointer, and move the cursor there. */
+  hover(event) {
+    const { view } = this;
+    const { links, places } = view;
+    const found = view.under(event);
+    const at = view.timeAt(event);
+    view.marks.point(at, hit(places.plans, at.y), found);
+    view.canvas.style.cursor = view.editor.canMove(found) ? "grab" : found || view.nameUnder(event) != null ? "pointer" : "";
+    if (found) return view.tip.show(view.lines(found).join("\n"), event);
+    const k = links && at.share >= 0 ? linkUnder(places.links, at.y) : -1;
+    return k < 0 ? view.tip.hide() : view.tip.show(linkLines(links, k, at).join("\n"), event);
+  }
+
   up(event) {
     const { view } = this;
     if (view.editor.release(event)) return undefined;
@@ -89,4 +104,14 @@ export class Pointer {
     view.tip.hide();
     view.paint();
   }
+}
+
+/** What is told of a link at a time. */
+function linkLines({ view, cells, drawn }, k, { t, perPx }) {
+  const row = view.rows[drawn[k]];
+  return [
+    `${row.name}${row.count > 1 ? `, the busiest of ${row.count}` : ""}`,
+    `${percent(shareIn(view, cells, drawn[k], t, t + perPx), 1)} of ${bytes(row.bytes_per_s)}/s at ${seconds(t, view.end_s)}`,
+    `${bytes(row.step_bytes)} a step, ${percent(row.share, 1)} on average`,
+  ];
 }
