@@ -154,6 +154,14 @@ class Explorer(StateTraits):
         """
         self.show(file_point(path))
 
+    def drop(self, name: str, text: str | None) -> None:
+        """Open a file that was dropped on the page, as the History tab does; None is one that is too long.
+
+        Raises:
+            InputError: it is nothing that can be opened; everything stays as it was.
+        """
+        self.history_panel.open_dropped(name, text)
+
     def resolved(self) -> Resolved:
         """Return the plan shown, with its inputs, as `explorer.export.export` and `explorer.run.validate`
         take it.

@@ -54,6 +54,10 @@ class Edited(Shown, Protocol):
         """Lock a lane, or unlock it."""
         ...
 
+    def drop(self, name: str, text: str | None) -> None:
+        """Open a file that was dropped on the page; its text is None if it is too long."""
+        ...
+
     def search(self) -> None:
         """Start the chosen searcher."""
         ...
@@ -122,6 +126,8 @@ class Gestures:
             self._actions[kind]()
         elif kind == "measured":
             bench.showing.measure(*(str(intent.get(name, "")) for name in ("time", "memory", "log")))
+        elif kind == "drop_text":
+            bench.drop(str(intent["name"]), intent["text"])
         elif kind == "action":
             self._act(str(intent["action"]))
 

@@ -837,11 +837,20 @@ class StatesFile(TypedDict):
     error: str | None
 
 
+class SharedText(TypedDict):
+    """The plan shown, as a text."""
+
+    text: str
+    note: str
+    number: int
+
+
 class StatesView(TypedDict):
     """`States.view`."""
 
     rows: list[StateRow]
     file: StatesFile
+    shared: SharedText | None
     offer: str | None
     saved: str
     remarks: list[str]

@@ -23,9 +23,11 @@ from .points import (
     bests_of,
     clear,
     curve_of,
+    curve_range,
     end_s,
     end_sides,
     frontier_of,
+    name_of,
     ranges,
     spot_at,
     spot_pick,
@@ -136,11 +138,17 @@ class SearchChart:
         steps = staircase(list(frontier), x_end)
         self._set("frontier", [x for x, _ in steps], [y for _, y in steps])
         self._points("bests", [(at, picks[0]) for at, picks in bests.items()])
-        names = [", ".join(pick[0] for pick in picks) for picks in bests.values()]
+        names = {at: name_of([pick[0] for pick in picks]) for at, picks in bests.items()}
+        order = sorted(bests, key=lambda at: at[1])  # the fastest are named before room runs out
         sides = place(
-            [own, *bests], ["yours", *names], (x_end, *y_ends), size, crowd=[spot_at(s) for s in shown]
+            [own, *order], ["yours", *(names[at] for at in order)], (x_end, *y_ends), size,
+            crowd=[spot_at(s) for s in shown],
+        )  # fmt: skip
+        side_of = dict(zip(order, sides[1:], strict=True))
+        self.traces["bests"].update(
+            text=[names[at] if side_of[at] else "" for at in bests],
+            textposition=[side_of[at] or "middle right" for at in bests],
         )
-        self.traces["bests"].update(text=names, textposition=sides[1:])
         self._set("yours", [own[0]], [own[1]])
         self.traces["yours"].update(text=["yours"], textposition=sides[:1])
         self._set("bound", [0.0, min(capacity, x_end)], [bound_s, bound_s])
@@ -152,7 +160,9 @@ class SearchChart:
         self._set("perhaps text", [(fits + capacity) / 2] if band else [], [low + 0.12 * (high - low)])
         self._set("no room text", [(capacity + x_end) / 2], [low + 0.05 * (high - low)])
         self.widget.update_xaxes(range=[0, x_end], row=1, col=1)
-        self.widget.update_yaxes(range=list(y_ends), row=1, col=1)
+        above = sum(at[1] > high for at in bests)
+        more = f" ({above} more above)" if above else ""
+        self.widget.update_yaxes(range=list(y_ends), title_text=f"step time, s{more}", row=1, col=1)
 
     def _points(self, name: str, points: Sequence[tuple[tuple[float, float], Pick]]) -> None:
         self._picks[name] = [pick for _, pick in points]
@@ -171,7 +181,7 @@ class SearchChart:
                 self.widget.add_scatter(
                     name=entrant.name, mode="lines+markers+text",
                     line={"shape": "hv", "color": _COLOURS[number], "dash": _DASHES[number], "width": 2},
-                    marker={"size": 4}, showlegend=False, cliponaxis=False, row=2, col=1,
+                    marker={"size": 4}, showlegend=False, row=2, col=1,
                 )  # fmt: skip
                 self._curves[entrant.name] = self.widget.data[-1]
         live = {entrant.name: entrant for entrant in entrants}
@@ -182,17 +192,19 @@ class SearchChart:
         unit = " s" if over == SECONDS else " evaluations"
         for name, trace in self._curves.items():
             curve = curve_of(live[name], over) if name in live else []
-            text = [""] * (len(curve) - 1) + [name] * bool(curve)
+            last = name if sides.get(name) else ""
+            text = [""] * (len(curve) - 1) + [last] * bool(curve)
             trace.update(
                 x=[x for x, _ in curve], y=[y for _, y in curve], text=text,
-                textposition=sides.get(name, "middle right"),
+                textposition=sides.get(name) or "middle right",
                 hovertemplate=f"{name}<br>%{{x:.3g}}{unit}: %{{y:.4g}}<extra></extra>",
             )  # fmt: skip
         axis = "seconds of search" if over == SECONDS else "strategies costed"
         self.widget.update_xaxes(title_text=axis, row=2, col=1)
         found = OBJECTIVES[objective].unit if objective in OBJECTIVES else "s"
         unit = {"bytes": "B"}.get(found, found)
-        self.widget.update_yaxes(title_text=f"best, {unit}", row=2, col=1)
+        low_high = list(curve_range([entrant for entrant in entrants if entrant.curve]))
+        self.widget.update_yaxes(title_text=f"best, {unit}", range=low_high, row=2, col=1)
         self.widget.update_xaxes(range=[0, longest * CURVE_ROOM], row=2, col=1)
 
     def _draw_theme(self, theme: str) -> None:

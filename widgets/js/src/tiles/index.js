@@ -2,6 +2,7 @@
 // show what the board estimates.
 
 import { h, keyed } from "../common/dom.js";
+import { onDropped } from "../common/drops.js";
 import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
@@ -77,6 +78,10 @@ function render({ model, el }) {
       draw();
     },
   );
+  const undrop = onDropped(
+    () => model.get("bench") ?? "",
+    (name, text) => sync.send("drop_text", { name, text }),
+  );
   const listen = (event) => {
     const next = previewOf(event.detail, model.get("bench"), preview);
     if (next === preview) return;
@@ -93,6 +98,7 @@ function render({ model, el }) {
     document.removeEventListener(PREVIEW, listen);
     clearInterval(working?.timer);
     unwork();
+    undrop();
     board.stop();
     cancelAnimationFrame(frame);
     ending.stop();
