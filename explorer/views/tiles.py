@@ -95,7 +95,8 @@ def _finish(scene: Scene, tiles: dict[str, dict[str, Any]], single: Baseline | N
     if single is not None:
         ratio = single.report.step_time_s / report.step_time_s
         fitted = "" if single.report.feasible else ", if it fitted"
-        throughput["note"] = f"{ratio:.3g} × {single.name}{fitted}"
+        times = f"{ratio:.3g}" if ratio < 1000 else f"{float(f'{ratio:.3g}'):.0f}"
+        throughput["note"] = f"{times} × {single.name}{fitted}"
     if tiles["mfu"]["value"] is None:
         tiles["mfu"]["note"] = NO_FLOPS
     memory["context"] = f"of {min(report.capacity_bytes) / GIB:.1f} GiB"

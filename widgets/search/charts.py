@@ -270,7 +270,7 @@ def _figure() -> Any:
         height=HEIGHT_PX, width=WIDTH_PX, margin={"l": LEFT_PX, "r": RIGHT_PX, "t": 28, "b": 40},
         showlegend=False,
         paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", font={"size": 11}, hovermode="closest",
-        modebar={"remove": ["select2d", "lasso2d", "autoScale2d", "toImage", *UPLOADS],
+        modebar={"remove": ["select2d", "lasso2d", "autoScale2d", *UPLOADS],
                  "bgcolor": "rgba(0,0,0,0)"},
         dragmode="pan",
     )  # fmt: skip

@@ -9,6 +9,7 @@ export function valueParts({ quantity, value, unit }) {
   if (quantity === "bytes") return bytesParts(value);
   if (quantity === "fraction") return { text: fixed(value * 100, Math.abs(value) >= 0.9 ? 0 : 1), unit: "%" };
   if (quantity === "ratio") return { text: significant(value), unit: "×" };
+  if (quantity === "per_second" && value >= 1e6) return { text: significant(value / 1e6), unit: `M ${unit ?? ""}`.trim() };
   return { text: significant(value), unit: unit ?? "" };
 }
 
