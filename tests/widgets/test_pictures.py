@@ -1,4 +1,4 @@
-"""Figures taken along: a widget as PNG on the clipboard, or saved, and as an SVG that shows the same alone."""
+"""Figures taken along: a widget as PNG on the clipboard, or saved, and as an SVG that shows it alone."""
 
 from __future__ import annotations
 

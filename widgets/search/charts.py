@@ -45,6 +45,8 @@ _GRID = "rgba(128,128,128,.25)"
 
 UPLOADS = ("sendChartToCloud", "sendDataToCloud")
 """Plotly's own buttons that would send the chart to its maker; no chart of ours has them."""
+BOUND_TEXT_PX = 62.0
+"""Distance of the middle of the bound's name from the axis: all of it is to the right of that."""
 CURVE_ROOM = 1.28
 """Length of the axis of seconds over the longest search, which leaves room for names."""
 
@@ -152,7 +154,8 @@ class SearchChart:
         self._set("yours", [own[0]], [own[1]])
         self.traces["yours"].update(text=["yours"], textposition=sides[:1])
         self._set("bound", [0.0, min(capacity, x_end)], [bound_s, bound_s])
-        self.traces["bound"].update(text=[f"  lower bound {bound_s:.3g} s", ""])
+        self._set("bound text", [BOUND_TEXT_PX / size[0] * x_end], [bound_s])
+        self.traces["bound text"].update(text=[f"lower bound {bound_s:.3g} s"], textposition="top center")
         low, high = y_ends
         self._set("no room", [capacity, capacity, x_end, x_end], [low, high, high, low])
         band = [fits, fits, capacity, capacity] if capacity > fits else []
@@ -224,7 +227,8 @@ class SearchChart:
         self.traces["yours"].update(
             marker={"color": brand, "line": {"color": brand}}, textfont={"color": brand}
         )
-        self.traces["bound"].update(line={"color": second}, textfont={"color": second, "size": 11})
+        self.traces["bound"].update(line={"color": second})
+        self.traces["bound text"].update(textfont={"color": second, "size": 11})
         self.traces["no room"].update(line={"color": ink}, fillpattern={"fgcolor": second})
         self.traces["perhaps"].update(line={"color": ink})
         self.traces["perhaps text"].update(textfont={"color": ink, "size": 11})
@@ -242,8 +246,8 @@ _TRACES: dict[str, dict[str, Any]] = {
                 "fillcolor": "rgba(128,128,128,.05)",
                 "fillpattern": {"shape": "/", "size": 7, "solidity": 0.12, "fillmode": "overlay"}},
     "no room text": {"mode": "text", "text": ["does not fit"], "hoverinfo": "skip"},
-    "bound": {"mode": "lines+text", "line": {"width": 1, "dash": "dash"}, "textposition": "top right",
-              "hoverinfo": "skip"},
+    "bound": {"mode": "lines", "line": {"width": 1, "dash": "dash"}, "hoverinfo": "skip"},
+    "bound text": {"mode": "text", "hoverinfo": "skip"},
     "costed": {"mode": "markers", "marker": {"size": 4, "opacity": 0.55}, "hovertemplate": _HOVER},
     "over": {"mode": "markers", "marker": {"size": 5, "symbol": "x-thin-open", "opacity": 0.7},
              "hovertemplate": "does not fit: " + _HOVER},

@@ -10,7 +10,9 @@ import { onWorking, sinceWords } from "../common/working.js";
 import { BoardThere, MISSING } from "./board-there.js";
 import { Own } from "./own.js";
 import { Ending, PREVIEW, previewed, previewedVerdict, previewOf } from "./preview.js";
+import { Sure } from "./sure.js";
 import { drawTile, makeTile } from "./tile.js";
+import { Tour } from "./tour.js";
 import { drawVerdict, holdVerdict, makeVerdict } from "./verdict.js";
 import { Why } from "./why.js";
 
@@ -24,7 +26,9 @@ function render({ model, el }) {
   const verdict = makeVerdict(act);
   const why = new Why(act);
   const own = new Own((fields) => sync.send("measured", fields), act);
-  root.append(tiles, own.element, verdict, why.element);
+  const tour = new Tour(root, () => model.get("bench") ?? "", act);
+  const sure = new Sure(tiles);
+  root.append(tiles, sure.element, own.element, verdict, why.element);
   const sync = new Sync(model, ["view"], () => changed());
   let preview = null;
   let working = null; // what the kernel does for the bar, and since when
@@ -49,6 +53,8 @@ function render({ model, el }) {
     tiles.style.setProperty("--count", view.tiles?.length ?? 1);
     const now = view.tiles ?? [];
     keyed(tiles, preview ? now.map((tile) => previewed(tile, preview)) : now, (tile) => tile.key, makeTile, drawTile);
+    sure.draw(now);
+    tour.draw(model.link?.shut ? null : view.tour);
     own.draw(view.own ?? null, model.link?.shut ?? false);
     holdVerdict(verdict, preview != null);
     drawVerdict(verdict, sentence(view.verdict));
@@ -99,6 +105,7 @@ function render({ model, el }) {
     clearInterval(working?.timer);
     unwork();
     undrop();
+    tour.close();
     board.stop();
     cancelAnimationFrame(frame);
     ending.stop();

@@ -57,6 +57,19 @@ export function bandTitle(tile) {
   return `80 % band ${valueText(tile, tile.low)} to ${valueText(tile, tile.high)}${from}`;
 }
 
+/** What is said of a figure without a band. */
+export const NO_BAND = "No band yet: it is worked out in quiet moments, by simulating the plan with every uncertain number of the profile at both ends";
+
+/** "How sure" in full: sentences about the band, where it comes from and what would narrow it. @returns {{title: string, lines: string[]}} */
+export function sureWords(tile) {
+  const half = bandText(tile);
+  const title = `${tile.name} ${valueText(tile, tile.value)}${half ? ` ${half}` : ""}`;
+  if (!half) return { title, lines: [`${NO_BAND}.`] };
+  const from = tile.band_from ? [`${tile.band_from}.`] : [];
+  const band = `In four of five cases between ${valueText(tile, tile.low)} and ${valueText(tile, tile.high)}.`;
+  return { title, lines: [band, ...from, ...(tile.narrow ? [tile.narrow] : [])] };
+}
+
 /** Is the measurement outside the predicted band? */
 export const outside = ({ measured, low, high, old }) =>
   !old && known(measured) && known(low) && known(high) && (measured < low || measured > high);
