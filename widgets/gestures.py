@@ -15,6 +15,7 @@ from .fields import OTHER
 from .order_edit import Bar, with_action_moved
 from .session import Point, make_point
 from .showing import Showing, Shown
+from .tour import Tour
 
 APPLY_REASON = "apply_reason"
 """Action of a reason's button, before a colon and the reason's key."""
@@ -25,6 +26,8 @@ class Edited(Shown, Protocol):
 
     showing: Showing
     """What stands on the page, and which sentences are shown there."""
+    tour: Tour
+    """The tour, whose buttons stand on the page."""
 
     def now(self) -> Point:
         """Return the state shown; raise `InputError` while nothing is loaded."""
@@ -54,6 +57,10 @@ class Edited(Shown, Protocol):
         """Lock a lane, or unlock it."""
         ...
 
+    def drop(self, name: str, text: str | None) -> None:
+        """Open a file that was dropped on the page; its text is None if it is too long."""
+        ...
+
     def search(self) -> None:
         """Start the chosen searcher."""
         ...
@@ -80,6 +87,7 @@ class Gestures:
         }  # fmt: skip
         for panel in bench.panels:
             self._actions |= panel.actions()
+        self._actions |= bench.tour.actions()
 
     def answer(self, intent: dict[str, Any]) -> None:
         """Do what a gesture asks; show an error in the strip, at the field and on the board."""
@@ -122,6 +130,8 @@ class Gestures:
             self._actions[kind]()
         elif kind == "measured":
             bench.showing.measure(*(str(intent.get(name, "")) for name in ("time", "memory", "log")))
+        elif kind == "drop_text":
+            bench.drop(str(intent["name"]), intent["text"])
         elif kind == "action":
             self._act(str(intent["action"]))
 
