@@ -73,7 +73,7 @@ def shift_boundary(point: Point, before: int, after: int, layers: int) -> Point:
     stages = list(job.stages)
     stages[giver] = replace(stages[giver], layers=tuple(name for name in own if name not in gone))
     stages[taker] = replace(stages[taker], layers=tuple(_sorted(point, (*stages[taker].layers, *moved))))
-    return _placed(point, job.with_stages(stages), f"moved {counted(len(moved), 'layer')} over a boundary")
+    return _placed(point, job.with_stages(stages), f"moved {counted(len(moved), 'layer')} across a boundary")
 
 
 def _sorted(point: Point, layers: Iterable[str]) -> list[str]:

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import Any
 
 READING = "reading the model"
-PLACING = "placing it on the devices"
+PLACING = "placing the model on the devices"
 SIMULATING = "simulating a step"
 PHASES: dict[str, tuple[str, ...]] = {
     "model": (READING, PLACING, SIMULATING),

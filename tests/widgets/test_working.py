@@ -253,7 +253,7 @@ def test_the_cell_says_what_is_loaded_and_takes_it_back() -> None:
         first_point("gpt2-small", "dgx-a100")
     assert [line.partition(". ")[0] for line in lines] == [
         "Loading gpt2-small on dgx-a100: reading the model, step 1 of 3",
-        "Loading gpt2-small on dgx-a100: placing it on the devices, step 2 of 3",
+        "Loading gpt2-small on dgx-a100: placing the model on the devices, step 2 of 3",
         "Loading gpt2-small on dgx-a100: simulating a step, step 3 of 3",
         "",
     ]

@@ -93,7 +93,7 @@ test("words", () => {
   assert.equal(phaseWords(null), "");
   assert.equal(phaseWords({ text: "simulating a step", at: 1, of: 1 }), "simulating a step");
   assert.equal(fieldWords({ key: "model" }, "llama3-8b"), "Loading llama3-8b");
-  assert.equal(fieldWords({ key: "cluster" }, ""), "Placing it on the usual devices");
+  assert.equal(fieldWords({ key: "cluster" }, ""), "Placing the model on the usual devices");
   assert.equal(fieldWords({ key: "global_batch", label: "Batch" }, 128), "Working out batch 128");
   assert.equal(sinceWords(999), "");
   assert.equal(sinceWords(3200), "3\u00a0s");

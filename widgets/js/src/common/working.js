@@ -12,7 +12,7 @@ const send = (name, detail) => document.dispatchEvent(new CustomEvent(name, { de
 /** What setting a field makes the kernel do. @param {{key: string, label?: string}|undefined} field */
 export function fieldWords(field, value) {
   if (field?.key === "model") return `Loading ${value}`;
-  if (field?.key === "cluster") return `Placing it on ${value || "the usual devices"}`;
+  if (field?.key === "cluster") return `Placing the model on ${value || "the usual devices"}`;
   return `Working out ${(field?.label ?? "it").toLowerCase()} ${value}`;
 }
 
