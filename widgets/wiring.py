@@ -42,6 +42,7 @@ def wire(bench: Wired, widgets: Sequence[Widget]) -> None:
     for widget in widgets:
         widget.bench = parts.bench
         widget.on_intent(bench.gestures.answer)
+        widget.takes, widget.cancels = bench.gestures.working.takes, bench.gestures.working.cancel
     urgent = (parts.board, parts.tiles, parts.controls)
     for part in urgent:
         part.followers = tuple(other for other in urgent if other is not part)

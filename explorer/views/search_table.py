@@ -171,7 +171,7 @@ def _note(row: SearchRow) -> str:
         if run.best.label == "start":
             parts.append("nothing better than the start")
         if not synchronous(run.best.strategy.job):
-            parts.append("learns from older weights")
+            parts.append("trains on older weights")
         if row.value is not None and run.best.outcome.may_fit:
             parts.append(MAY_FIT)
         if row.value is None:

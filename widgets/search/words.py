@@ -70,7 +70,7 @@ def fields(now: Point | None, settings: Settings, budget_s: float) -> dict[str, 
     count = now.inputs.cluster.device_count
     limit = settings.memory_limit_bytes
     rows: list[dict[str, Any]] = [
-        {"key": "objective", "label": "Least", "kind": "select", "value": settings.objective,
+        {"key": "objective", "label": "Minimize", "kind": "select", "value": settings.objective,
          "options": options, "title": "What the search minimizes"},
         {"key": "search_budget_s", "label": "Budget, s", "kind": "text", "value": f"{budget_s:g}",
          "width_px": 64, "title": "Seconds, for all searchers of a comparison together"},
@@ -88,10 +88,10 @@ def fields(now: Point | None, settings: Settings, budget_s: float) -> dict[str, 
         {"key": "search_jobs", "label": "Processes", "kind": "text", "value": str(settings.jobs),
          "width_px": 64, "title": f"Processes that search in parallel, on {os.cpu_count()} cores"},
         {"key": "compared", "label": "Compare", "kind": "text", "value": ", ".join(settings.compared) or ALL,
-         "width_px": 150, "title": "Who is compared: all, or names of searchers with commas"},
+         "width_px": 150, "title": "Searchers to compare: all, or names separated by commas"},
         {"key": "curves_over", "label": "Curves over", "kind": "select", "value": settings.over,
          "options": [{"value": name, "label": name} for name in (SECONDS, EVALUATIONS)],
-         "title": "What the best so far is drawn over"},
+         "title": "What the curves of the best so far are drawn over"},
     ]  # fmt: skip
     return {row["key"]: row for row in rows}
 
@@ -102,7 +102,7 @@ def searcher_field(chosen: str) -> dict[str, Any]:
     return {
         "key": "searcher", "label": "Searcher", "kind": "select", "value": chosen,
         "options": [{"value": name, "label": name} for name in dict.fromkeys([*names, chosen])],
-        "title": "Who Search asks; Compare all asks each of them",
+        "title": "The searcher that Search runs; Compare all runs every one",
     }  # fmt: skip
 
 
@@ -155,7 +155,7 @@ def _devices(now: Point | None, key: str, value: Any) -> int:
 def _limit(key: str, value: Any) -> float:
     """Read the bytes of a memory limit as typed; 0 for none."""
     text = str(value).strip().lower().removesuffix("gib").strip()
-    return _number(key, text, 1e6, "GiB above 0, or empty for none") * GIB if text else 0.0
+    return _number(key, text, 1e6, "a number of GiB above 0, or empty for none") * GIB if text else 0.0
 
 
 def _floor(key: str, value: Any) -> float:
@@ -342,4 +342,4 @@ def _nothing(task: SearchTask, yours: Candidate | None, held: str) -> str:
     if near is not None and near.short_samples_per_s:
         reached = f"{near.short_samples_per_s:.4g} samples/s too slow: {strategy_words(near.strategy.job)}"
         return f"Nothing is fast enough. The closest is {reached}. Allow more devices, or ask for less."
-    return "Nothing found." if costed or not refused else f"Nothing respects {held or 'the pins'}."
+    return "Nothing found." if costed or not refused else f"No strategy respects {held or 'the pins'}."
