@@ -12,6 +12,7 @@ from explorer.views.considered import considered_view
 from .ahead import MOVES, Ahead
 from .edits import set_field
 from .fields import OTHER
+from .layer_card import CARD_INTENTS
 from .order_edit import Bar, with_action_moved
 from .session import Point, make_point
 from .showing import Showing, Shown
@@ -95,6 +96,8 @@ class Gestures:
                     bench.parts.board.notice = notice
                 elif intent["kind"] == "reorder":
                     bench.parts.timeline.notice = notice
+                elif intent["kind"] in CARD_INTENTS:
+                    bench.parts.graph.notice = notice
 
     def consider(self, intent: dict[str, Any]) -> None:
         """Keep out of the way of a gesture under way; compute what it would lead to and tell the page."""
@@ -116,6 +119,8 @@ class Gestures:
         elif kind == "reorder":
             bars = (Bar.of(intent[name]) for name in ("moved", "beside"))
             bench.show(with_action_moved(bench.now(), *bars, before=bool(intent["before"])))
+        elif kind in CARD_INTENTS:
+            bench.showing.card.answer(intent)
         elif kind == "set":
             self._set(key, value)
         elif kind in ("undo", "redo"):
