@@ -10,6 +10,7 @@ from explorer.explain import Sentence
 from explorer.views.considered import considered_view
 
 from .ahead import MOVES, Ahead
+from .device_edit import DEVICE
 from .edits import set_field
 from .fields import OTHER
 from .layer_card import CARD_INTENTS
@@ -107,6 +108,8 @@ class Gestures:
             found = None if now is None else self._ahead.consider(now, intent)
             if found is not None:
                 self._bench.parts.board.tell_considered(intent, considered_view(found.scene))
+            elif intent.get("kind") == DEVICE and self._ahead.refused:
+                self._bench.parts.board.tell_considered(intent, {"refused": self._ahead.refused})
 
     def _do(self, intent: dict[str, Any], key: str, value: Any) -> None:
         bench, kind = self._bench, intent["kind"]

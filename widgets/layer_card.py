@@ -170,4 +170,4 @@ def _outcome(now: Point, card: Card, choice: Choice) -> Outcome | str:
         report = simulate(own.graph, own.cluster, own.workload, now.strategy.with_job(job))
     except ExplorerError as error:
         return str(error)
-    return outcome_of(report, devices_of(now.scene, card))
+    return outcome_of(report, devices_of(now.scene, card, choice.kind))

@@ -127,13 +127,13 @@ def _ways(layer: Layer, axis: Axis, samples: float) -> list[_Way]:
         if signature or RING not in dims:
             found.append(_Way(_way_words(layer, dims), dims, signature, problem))
     if axis.carved:  # its devices are replicas elsewhere, each with samples of its own
-        return [*found, _Way("own samples", None, by_sample(layer, axis))]
+        return [*found, _Way("own samples on each device", None, by_sample(layer, axis))]
     few = f"a replica has {samples:g} sample{'s' * (samples != 1)} of a microbatch"
     problem = f"{few} for {axis.size} devices of {axis.name}" if samples < axis.size else ""
-    whole = "as its inputs" if layer.kind in ELEMENTWISE else "whole"
+    whole = "as its inputs" if layer.kind in ELEMENTWISE else "whole on each device"
     return [
         _Way(whole, (), choose(layer, axis, ())), *found,
-        _Way("own samples", None, by_sample(layer, axis), problem),
+        _Way("own samples on each device", None, by_sample(layer, axis), problem),
     ]  # fmt: skip
 
 
@@ -141,7 +141,7 @@ def _way_words(layer: Layer, dims: tuple[str, ...]) -> str:
     """Name what is split; a dimension that the output lacks gives partial sums."""
     written = {dim for use in layer.writes for dim in use.dims}
     summed = layer.kind in SUMS and written and not written.intersection(dims)
-    return dim_words(dims) + (" with partial sums" if summed else "")
+    return f"by {dim_words(dims)}" + (" with partial sums" if summed else "")
 
 
 def _rule(layer: Layer, dims: tuple[str, ...], axis: Axis) -> str:
@@ -188,7 +188,7 @@ def _does(
 
 
 def _words(axes: tuple[Axis, ...], chosen: tuple[_Way, ...], *, every: bool = False) -> str:
-    """Say a layout: `heads`, or with several axes `heads over tensor, sequence over context`."""
+    """Say a layout: `by heads`, or with several axes `by heads over tensor; by sequence over context`."""
     if len(axes) == 1 and not every:
         return chosen[0].words
     return "; ".join(f"{way.words} over {axis.name}" for axis, way in zip(axes, chosen, strict=True))

@@ -121,9 +121,10 @@ def outcome_of(report: Report, devices: frozenset[int]) -> Outcome:
     )
 
 
-def devices_of(scene: Scene, card: Card) -> frozenset[int]:
-    """Return the devices whose peak a card shows: those of the stages that it changes."""
-    numbers = set(card.stages(scene)) | {home_of(scene, name) for name in card.layers(scene)}
+def devices_of(scene: Scene, card: Card, kind: str) -> frozenset[int]:
+    """Return the devices whose peak a kind of rows shows: those of the stages that they change."""
+    homes = {home_of(scene, name) for name in card.layers(scene)}
+    numbers = homes if kind == LAYOUT else card.stages(scene)
     return frozenset(
         device for n in numbers for mesh in scene.strategy.stages[n].meshes for device in mesh.devices
     )
@@ -142,7 +143,7 @@ def layer_card_view(
     known = known or {}
     number = home_of(scene, card.layer)
     stage = scene.strategy.stages[number]
-    now = outcome_of(scene.report, devices_of(scene, card))
+    now = {kind: outcome_of(scene.report, devices_of(scene, card, kind)) for kind in (LAYOUT, MEMORY)}
     layouts = [] if card.whole else _layout_rows(scene, card)
     return {
         "layer": card.layer,
@@ -153,7 +154,7 @@ def layer_card_view(
         "all_alike": card.alike,
         "stages": len(scene.strategy.stages),
         "everywhere": card.everywhere,
-        "now": now._asdict(),
+        "now": {kind: found._asdict() for kind, found in now.items()},
         "layouts": [_with_outcome(row, card, known, now) for row in layouts],
         "no_layouts": None if card.whole or layouts else _why_none(stage, card.layer),
         "memory": [_with_outcome(row, card, known, now) for row in _memory_rows(scene, card)],
@@ -230,10 +231,10 @@ def _memory_row(scene: Scene, numbers: tuple[int, ...], choice: MemoryChoice) ->
 
 
 def _with_outcome(
-    row: Mapping[str, Any], card: Card, known: Mapping[Choice, Outcome | str], now: Outcome
+    row: Mapping[str, Any], card: Card, known: Mapping[Choice, Outcome | str], now: Mapping[str, Outcome]
 ) -> dict[str, Any]:
     """Return a row with what it comes to: None while that is not known, a problem where it cannot be."""
-    found = now if _is_shown(row, card) else known.get(Choice(row["kind"], row["key"]))
+    found = now[row["kind"]] if _is_shown(row, card) else known.get(Choice(row["kind"], row["key"]))
     if isinstance(found, str):
         return {**row, "problem": found, "outcome": None}
     return {**row, "outcome": None if found is None else found._asdict()}

@@ -113,8 +113,11 @@ def test_a_forbidden_layout_says_its_rule() -> None:
         for item in layer_layouts(graph, stage_of(strategy.job, router), router)
         if item.problem
     }
-    assert rules["experts"] == "a router layer needs all of its experts on one device"
-    assert rules["own samples"] == "a replica has 1 sample of a microbatch for 2 devices of tensor"
+    assert rules["by experts"] == "a router layer needs all of its experts on one device"
+    assert (
+        rules["own samples on each device"]
+        == "a replica has 1 sample of a microbatch for 2 devices of tensor"
+    )
     wrong = next(
         item for item in layer_layouts(graph, stage_of(strategy.job, router), router) if item.problem
     )
@@ -125,13 +128,12 @@ def test_a_forbidden_layout_says_its_rule() -> None:
 def test_figures_say_what_a_layout_saves_and_sends() -> None:
     graph, workload, strategy = case("gpt2-small")
     job, name = strategy.job, "layers.3.mlp.up"
-    name = next(item for item in stage_of(job, job.stages[0].layers[3]).layers if item.endswith("mlp.up"))
     devices = cluster_under(CLUSTER, load_framework(workload.job.framework))
     found = {}
     for item in legal(graph, job, name):
         made = with_layout(graph, job, (name,), item)
         found[item.words] = layer_figures(graph, devices, workload.job, stage_of(made, name), name)
-    split, whole = found["feed-forward"], found["whole"]
+    split, whole = found["by feed-forward"], found["whole on each device"]
     assert whole.state_bytes == pytest.approx(2 * split.state_bytes, rel=1e-2)  # two devices share each layer
     assert whole.work_s > split.work_s
     assert split.collectives_s == 0 < whole.collectives_s  # what reads it is split as it writes
