@@ -11,8 +11,10 @@ from explorer.explain import Sentence
 from explorer.views.considered import considered_view
 
 from .ahead import MOVES, Ahead
+from .device_edit import DEVICE
 from .edits import edits_plan, set_field
 from .fields import OTHER
+from .layer_card import CARD_INTENTS
 from .opening import first_point
 from .order_edit import Bar, with_action_moved
 from .session import Point, make_point
@@ -110,6 +112,8 @@ class Gestures:
                     bench.parts.board.notice = notice
                 elif intent["kind"] == "reorder":
                     bench.parts.timeline.notice = notice
+                elif intent["kind"] in CARD_INTENTS:
+                    bench.parts.graph.notice = notice
 
     def consider(self, intent: dict[str, Any]) -> None:
         """Keep out of the way of a gesture under way; compute what it would lead to and tell the page."""
@@ -121,6 +125,8 @@ class Gestures:
             found = None if now is None else self._ahead.consider(now, intent)
             if found is not None:
                 self._bench.parts.board.tell_considered(intent, considered_view(found.scene))
+            elif intent.get("kind") == DEVICE and self._ahead.refused:
+                self._bench.parts.board.tell_considered(intent, {"refused": self._ahead.refused})
 
     def _do(self, intent: dict[str, Any], key: str, value: Any) -> None:
         bench, kind = self._bench, intent["kind"]
@@ -133,6 +139,8 @@ class Gestures:
         elif kind == "reorder":
             bars = (Bar.of(intent[name]) for name in ("moved", "beside"))
             bench.show(with_action_moved(bench.now(), *bars, before=bool(intent["before"])))
+        elif kind in CARD_INTENTS:
+            bench.showing.card.answer(intent)
         elif kind == "set":
             self._set(key, value, self.working.known(bench.history.now, intent))
         elif kind == "cancelled":

@@ -47,6 +47,7 @@ def wire(bench: Wired, widgets: Sequence[Widget]) -> None:
     for part in urgent:
         part.followers = tuple(other for other in urgent if other is not part)
     parts.board.on_consider(bench.gestures.consider)
+    parts.graph.edits = True
     for part in (parts.board, parts.graph):
         traitlets.link((bench, "selection"), (part, "selection"))
     bench.observe(lambda _: showing.guard(showing.mark), "selection")

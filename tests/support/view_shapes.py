@@ -152,6 +152,13 @@ class Link(Strict):
     step_bytes: float | None
 
 
+class Idle(Strict):
+    """Devices that no lane has."""
+
+    devices: list[int]
+    count: int
+
+
 class BoardView(Strict):
     """`Board.view`."""
 
@@ -167,6 +174,7 @@ class BoardView(Strict):
     pinned: NotRequired[list[str]]
     other_name: NotRequired[str | None]
     estimate: NotRequired[Estimate | None]
+    idle: NotRequired[Idle]
 
 
 class Tile(Strict):

@@ -14,6 +14,7 @@ export const SHEETS = {
     ["M", "open Move to…"],
     ["P", "pin layers to their devices"],
     ["L", "lock the stage"],
+    ["D", "move devices between stages"],
     ["Ctrl+Z Ctrl+Shift+Z", "undo, redo"],
     ["Escape", "select nothing"],
   ],
@@ -45,7 +46,8 @@ export const SHEETS = {
   ],
   graph: [
     ["← → ↑ ↓", "go along the edges"],
-    ["Enter", "open a block; Escape closes it"],
+    ["Enter", "open a block, Escape closes it; of a layer, choose how it is split"],
+    ["E", "choose how a layer is split and what its stage keeps"],
     ["Space", "select"],
     ["/", "find a layer"],
   ],
