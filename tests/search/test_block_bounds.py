@@ -20,7 +20,8 @@ from explorer.search._blocks import Block, cut_bounds, least_of_layout, schedule
 from explorer.search._frames import Frames, allowed_counts
 from explorer.search._groups import points_of
 from explorer.search._open_layouts import OpenLayouts
-from explorer.search._quick_bounds import least_of_block
+from explorer.search._quick_bounds import few_in_flight_s, least_of_block
+from explorer.search._rates import room_of
 from explorer.search._standing import Standing
 from explorer.search.problem import respecting
 from explorer.search.spaces import even_points, same_training
@@ -90,6 +91,44 @@ def test_no_group_is_bounded_above_what_is_simulated(seed: int, decoder: Callabl
         assert report.step_time_s >= least_of_block(*given, limit=math.inf), degrees.label
         assert report.step_time_s >= least_of_block(*given, limit=report.step_time_s * 1.1), degrees.label
     assert simulated or all(block.hopeless for block in blocks)
+
+
+@pytest.mark.parametrize("name", ["zb_auto", "spp", "1f1b"])
+def test_room_for_few_microbatches_makes_steps_longer(name: str, decoder: Callable[..., LayerGraph]) -> None:
+    """Where a device holds fewer microbatches than positions lie behind it, no order keeps them busy."""
+    cluster, schedule = load_cluster("dgx-1-v100"), SCHEDULES.get(name)
+    graph, luck, least, simulated = decoder(6, 512), random.Random(1), [], 0
+    for share in (0.05, 0.055, 0.06):
+        kinds = [replace(kind, memory_bytes=share * kind.memory_bytes) for kind in cluster.device_kinds]
+        problem = Problem(
+            graph=graph, cluster=replace(cluster, device_kinds=tuple(kinds)), devices=tuple(range(4)),
+            workload=Workload(jobs=(replace(JOB, global_batch=24),)), schedule=name,
+        )  # fmt: skip
+        for block in (block for block in opened(problem) if block.costs.row == 1):
+            costs, frame = block.costs, Frames(problem).of(schedule, len(block.order), block.costs.row)
+            every, room = np.ones((len(frame), 3), dtype=bool), room_of(problem, kinds[0])
+            few = few_in_flight_s(problem, costs, schedule, frame, every, room)
+            work_s = costs.whole(frame.size, 0).once * frame.count / frame.positions[frame.grid]
+            rows = np.flatnonzero(few[:, 0] > work_s).tolist()
+            for row in [*rows[-2:], *luck.sample(rows, min(4, len(rows)))]:
+                p, d = int(frame.positions[frame.grid[row]]), int(frame.replicas[frame.grid[row]])
+                degrees = costs.layout.changed(
+                    stages=p,
+                    replicas=d,
+                    microbatch_size=int(frame.size[row]),
+                    schedule=name,
+                    zero=3 * (d > 1),
+                )
+                try:
+                    strategy = degrees.build(graph, problem.needed_cluster, problem.job, devices=block.order)
+                    report = simulate(graph, problem.needed_cluster, problem.workload, strategy)
+                except ExplorerError:
+                    continue
+                least.append(float(few[row, 0]))
+                simulated += report.feasible
+                assert not report.feasible or report.step_time_s >= few[row, 0], degrees.label
+    assert least
+    assert simulated or name != "zb_auto"  # of the others none fits where there is so little room
 
 
 @pytest.mark.parametrize(
