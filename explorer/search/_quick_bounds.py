@@ -89,7 +89,8 @@ def few_in_flight_s(
 
         T  >=  m P / (w + r + 1)
 
-    in any order, also one that the schedule makes up as memory allows.
+    in any order, also one that is made up as memory allows. Of mixed devices it says nothing: where
+    samples are dealt out by speed, the replica with most of them may have most room.
 
     Args:
         problem: the search problem.
@@ -101,7 +102,7 @@ def few_in_flight_s(
     """
     found = np.zeros(fits.shape)
     plain = schedule.placement.copies == 1 and not schedule.hides and not problem.rules
-    if not plain or not problem.job.training:
+    if not plain or not problem.job.training or len(costs.cluster.device_kinds) > 1:
         return found
     lines = (frame.chunks == 1) & [costs.stages.chain(p) for p in frame.positions.tolist()]
     fits = fits & lines[frame.grid][:, None]
