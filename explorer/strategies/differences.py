@@ -69,11 +69,12 @@ def _overall(a: JobStrategy, b: JobStrategy) -> Iterator[str]:
 
 
 def _listed(values: list[object]) -> str:
+    """Write values as alternatives."""
     return " or ".join(map(str, values))
 
 
 def _syncs(job: JobStrategy) -> str:
-    """Methods of reduction in words."""
+    """Write the methods of reduction in words."""
     texts = [
         f"{item.method}{f' in buckets of {item.bucket_bytes:g} bytes' if item.bucket_bytes else ''}"
         for item in job.sync
@@ -117,12 +118,12 @@ def _plain(mesh: Mesh) -> bool:
 
 
 def _axes(meshes: tuple[Mesh, ...]) -> str:
-    """Axes of meshes in words."""
+    """Write the axes of meshes in words."""
     texts = [" x ".join(f"{name} {size}" for name, size in mesh.axes) or "one axis" for mesh in meshes]
     return "; ".join(dict.fromkeys(texts))
 
 
 def _apart(shardings: tuple[Sharding, ...]) -> str:
-    """Layers that have a sharding of their own, in words: how many, and in how many ways."""
+    """Say how many layers have a sharding of their own, and in how many ways."""
     count = sum(len(item.layers) for item in shardings)
     return f"{count} in {len(shardings)} way{'s' * (len(shardings) != 1)}" if count else "none"
