@@ -47,5 +47,6 @@ def tensorflow_greedy(problem: Problem, evaluator: Evaluator) -> Iterator[Candid
         yield None
         if found is not None:
             strategy = strategy_of_placement(problem, work, fleet, found.device, size)
-            label = f"greedy on {len(set(found.device))} devices, microbatches of {size}"
+            count = len(set(found.device))
+            label = f"greedy on {count} device{'s' * (count > 1)}, microbatches of {size}"
             yield from judged(problem, evaluator, strategy, label)
