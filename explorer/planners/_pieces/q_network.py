@@ -11,12 +11,9 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from explorer.planners._pieces.torch_loading import load_torch_libraries
-
-if TYPE_CHECKING:
-    import torch
 
 WIDTH, RATE, KEPT, BATCH, UPDATES, COPIED = 64, 2e-3, 2000, 32, 4, 10
 """Units of a layer, step of Adam, transitions kept, those of an update, updates an episode, episodes between
@@ -42,10 +39,10 @@ class Adam:
     """Kingma and Ba's updates of some parameters (2015), operation by operation as torch's own.
 
     Args:
-        parameters: whose gradients they follow.
+        parameters: tensors whose gradients they follow.
     """
 
-    def __init__(self, parameters: Iterable[torch.Tensor]) -> None:
+    def __init__(self, parameters: Iterable[Any]) -> None:
         self._all = [(item, item.detach() * 0, item.detach() * 0) for item in parameters]
         self._steps = 0
 
