@@ -38,8 +38,8 @@ def tensorflow_greedy(problem: Problem, evaluator: Evaluator) -> Iterator[Candid
     """
     fleet = fleet_of(problem)
     workers = workers_of(problem, fleet)
-    sizes = dict.fromkeys((problem.job.global_batch, *sizes_worth_trying(problem, fleet.count * fleet.size)))
-    for size in sizes:
+    some = sizes_worth_trying(problem, fleet.count, replicas=fleet.size)
+    for size in dict.fromkeys((problem.job.global_batch, *some)):
         samples = size / fleet.size
         work = work_graph(problem.graph, fleet.kinds, problem.job, samples=samples, bytes_per_s=1.0)
         yield None
