@@ -10,6 +10,8 @@ from typing import Any
 
 import traitlets
 
+from explorer.explain.names import counted
+
 from .base import STATIC, Widget, refuse_unsendable
 
 COLUMNS = ("start_s", "end_s", "lane", "kind", "stage", "copy", "microbatch", "count", "peer", "bytes")
@@ -124,4 +126,7 @@ class Timeline(Widget):
 
     def summary(self) -> str:
         """Return the number of bars and lanes."""
-        return f"{len(self.bars) // (4 * len(COLUMNS))} bars on {len(self.view.get('lanes', []))} lanes"
+        return (
+            f"{counted(len(self.bars) // (4 * len(COLUMNS)), 'bar')} on"
+            f" {counted(len(self.view.get('lanes', [])), 'lane')}"
+        )

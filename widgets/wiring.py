@@ -42,10 +42,12 @@ def wire(bench: Wired, widgets: Sequence[Widget]) -> None:
     for widget in widgets:
         widget.bench = parts.bench
         widget.on_intent(bench.gestures.answer)
+        widget.takes, widget.cancels = bench.gestures.working.takes, bench.gestures.working.cancel
     urgent = (parts.board, parts.tiles, parts.controls)
     for part in urgent:
         part.followers = tuple(other for other in urgent if other is not part)
     parts.board.on_consider(bench.gestures.consider)
+    parts.graph.edits = True
     for part in (parts.board, parts.graph):
         traitlets.link((bench, "selection"), (part, "selection"))
     bench.observe(lambda _: showing.guard(showing.mark), "selection")

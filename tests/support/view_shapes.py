@@ -152,6 +152,13 @@ class Link(Strict):
     step_bytes: float | None
 
 
+class Idle(Strict):
+    """Devices that no lane has."""
+
+    devices: list[int]
+    count: int
+
+
 class BoardView(Strict):
     """`Board.view`."""
 
@@ -167,6 +174,7 @@ class BoardView(Strict):
     pinned: NotRequired[list[str]]
     other_name: NotRequired[str | None]
     estimate: NotRequired[Estimate | None]
+    idle: NotRequired[Idle]
 
 
 class Tile(Strict):
@@ -185,6 +193,7 @@ class Tile(Strict):
     low: NotRequired[float | None]
     high: NotRequired[float | None]
     band_from: NotRequired[str | None]
+    narrow: NotRequired[str | None]
     measured: NotRequired[float | None]
     old: NotRequired[bool]
     note: NotRequired[str | None]
@@ -235,6 +244,26 @@ class Own(Strict):
     error: NotRequired[str]
 
 
+class TourButton(Strict):
+    """A button of the tour."""
+
+    action: str
+    label: str
+    suggested: bool
+
+
+class TourStep(Strict):
+    """A step of the tour, or its offer (step 0)."""
+
+    step: int
+    of: int
+    part: str
+    mark: str
+    title: str
+    text: str
+    actions: list[TourButton]
+
+
 class TilesView(Strict):
     """`Tiles.view`."""
 
@@ -244,6 +273,7 @@ class TilesView(Strict):
     reasons: NotRequired[list[Reason]]
     reasoning: NotRequired[bool]
     own: NotRequired[Own | None]
+    tour: NotRequired[TourStep | None]
 
 
 class Slider(Strict):
@@ -895,11 +925,20 @@ class StatesFile(TypedDict):
     error: str | None
 
 
+class SharedText(TypedDict):
+    """The plan shown, as a text."""
+
+    text: str
+    note: str
+    number: int
+
+
 class StatesView(TypedDict):
     """`States.view`."""
 
     rows: list[StateRow]
     file: StatesFile
+    shared: SharedText | None
     offer: str | None
     saved: str
     remarks: list[str]

@@ -14,6 +14,7 @@ export const SHEETS = {
     ["M", "open Move to…"],
     ["P", "pin layers to their devices"],
     ["L", "lock the stage"],
+    ["D", "move devices between stages"],
     ["Ctrl+Z Ctrl+Shift+Z", "undo, redo"],
     ["Escape", "select nothing"],
   ],
@@ -45,23 +46,33 @@ export const SHEETS = {
   ],
   graph: [
     ["← → ↑ ↓", "go along the edges"],
-    ["Enter", "open a block; Escape closes it"],
+    ["Enter", "open a block, Escape closes it; of a layer, choose how it is split"],
+    ["E", "choose how a layer is split and what its stage keeps"],
     ["Space", "select"],
     ["/", "find a layer"],
   ],
 };
+
+/** Event of the document that starts the tour of a workbench (tiles/tour.js). */
+const TOUR = "sx-tour-wanted";
 
 /** Open the sheet of a widget; Escape, the button or a click beside it closes it. @param {HTMLElement} root @param {string} name */
 export function showKeys(root, name) {
   if (root.querySelector(".sx-keys")) return;
   const before = root.ownerDocument.activeElement;
   const close = h("button", { class: "sx-btn", text: "Close", "data-action": "close-keys", on: { click: () => dialog.close() } });
+  const bench = root.dataset.bench;
+  const start = () => {
+    dialog.close();
+    document.dispatchEvent(new CustomEvent(TOUR, { detail: { bench } }));
+  };
+  const tour = bench ? h("button", { class: "sx-btn", text: "Take the tour", "data-action": "take-tour", on: { click: start } }) : null;
   const dialog = h(
     "dialog",
     { class: "sx-keys", "aria-label": `Keys of the ${name}` },
     h("h2", { text: `Keys of the ${name}` }),
     h("table", {}, h("tbody", {}, ...SHEETS[name].map(([keys, words]) => h("tr", {}, h("th", { scope: "row", text: keys }), h("td", { text: words }))))),
-    close,
+    h("p", { class: "sx-keys-acts" }, close, tour),
   );
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
   dialog.addEventListener("keydown", (event) => {

@@ -4,6 +4,7 @@ import { float32 } from "../common/binary.js";
 import { family, prepare, Tip, tokens } from "../common/canvas.js";
 import { h, heading, keyed, set } from "../common/dom.js";
 import { linked } from "../common/link.js";
+import { pictureButtons } from "../common/picture.js";
 import { makeRoot } from "../common/root.js";
 import { joinTime, leaveTime } from "../common/shared-time.js";
 import { Sync } from "../common/sync.js";
@@ -63,7 +64,8 @@ class HeatmapView {
     this.empty = h("div", { class: "sx-empty", text: "Nothing to show yet: memory and traffic appear once a model and a cluster are chosen." });
     this.live = h("div", { class: "sx-live", "aria-live": "polite" });
     this.table = tableToggle(this.drawing, this.tableBox, () => asTable(this.plans, this.shown));
-    this.head.append(h("span", { class: "sx-space" }), h("span", { class: "sx-acts" }, this.switch, this.table.button));
+    const pictures = pictureButtons("figure", () => this.head.querySelector("h2").textContent.toLowerCase());
+    this.head.append(h("span", { class: "sx-space" }), h("span", { class: "sx-acts" }, this.switch, this.table.button, pictures));
     this.root.append(this.head, this.empty, this.drawing, this.tableBox, this.legend.element, this.live);
     this.tip = new Tip(this.root);
   }

@@ -2,6 +2,7 @@
 
 import { h, heading, keyed } from "../common/dom.js";
 import { keysButton } from "../common/keys.js";
+import { pictureButtons } from "../common/picture.js";
 import { FIRST_WIRE, KIND_NAMES } from "./bars.js";
 
 /** @param {any} view the timeline @returns {{head: Element, title: Element, legend: Element, criticalButton: Element, linksButton: Element, momentButton: Element, editButton: Element, traceButton: Element}} */
@@ -45,6 +46,7 @@ export function buildHead(view) {
       { class: "sx-acts" },
       traceButton,
       view.table.button,
+      pictureButtons("timeline"),
       keysButton("timeline"),
     ),
   );
