@@ -86,14 +86,14 @@ def test_equal_tensors_of_blocks_and_microbatches_are_one_row() -> None:
     first = next(
         item for item in held_at(scene, 0, 0.0) if item.name == "mlp.up.weight" and item.part == "weights"
     )
-    assert first.count == blocks > 10
+    assert first.number == blocks > 10
     assert first.bytes == pytest.approx(blocks * 4096 * 14336 * 2)
     one, two = (middles(scene, 0)[k] for k in (0, 1))
     ups = [
         next(item for item in held_at(scene, 0, t) if item.name == "mlp.up" and item.part == "activations")
         for t in (one, two)
     ]
-    assert [item.count for item in ups] == [blocks, 2 * blocks], "a second microbatch"
+    assert [item.number for item in ups] == [blocks, 2 * blocks], "a second microbatch"
     assert ups[1].bytes == pytest.approx(2 * ups[0].bytes)
 
 
