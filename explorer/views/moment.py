@@ -125,7 +125,7 @@ def _items(scene: Scene, lane: int, live: FloatArray) -> Iterator[Held]:
     for section, samples in derived(program).sections[lane]:
         yield from _states(scene, section, program.versions[section] - 1 + program.copies[section])
         saved = float(live[section, SAVED])
-        if saved > 0:
+        if saved * sizes[section, SAVED] > 0:  # nothing of it is here if it is kept on the host
             yield from _saved(scene, section, saved, max(1, round(saved / samples)))
         for part, name in _OTHER_EVENTS.items():
             if live[section, part] > 0:
