@@ -1,8 +1,8 @@
 """One offline page with the reports of several plans: `python scripts/gallery.py [FILE [PLAN...]]`.
 
 Each report is the page that *Make report* writes, whole, in a frame; one is shown at a time. Without PLAN
-(plan files or texts of `explorer share`) it shows a few bundled models on bundled clusters. The page weighs
-about a megabyte a plan, so it is written to build/gallery.html and not committed.
+(plan files or texts of `explorer share`) it shows a few bundled models on bundled clusters. The page has
+some 0.2 MiB a plan and is written to build/gallery.html, which is not committed.
 """
 
 from __future__ import annotations
