@@ -21,6 +21,7 @@ from explorer.explain.names import counted
 from explorer.plan import Resolved
 from explorer.views.tiles import Baseline
 
+from . import loading
 from .base import Widget
 from .compare.panel import ComparePanel, with_other
 from .edits import degrees_of, lock_lane, pin_layers, set_field
@@ -44,6 +45,7 @@ from .state_traits import StateTraits
 from .tour import Tour
 from .whatif.panel import WhatIfPanel
 from .wiring import wire
+from .working import Make
 
 DEFAULT_SEARCHER = "auto"
 
@@ -108,12 +110,13 @@ class Explorer(StateTraits):
         wire(self, tuple(self._ours()))
         for name in ("model", "cluster", "workload", "strategy", "other", "plan", "searcher"):
             self.observe(self._trait_set, name)
-        self._workload: dict[str, Any] = {}
+        self.asked_workload: dict[str, Any] = {}
         if plan is not None:
             named = trust if isinstance(trust, bool) else (*trust, model)
             self._open(lambda: file_point(plan, trust=named or (model,)))
         else:
-            self._open(lambda: first_point(model, cluster or "", workload))
+            with loading.said(f"{model} on {cluster}" if cluster else model, slow=":" in model):
+                self._open(lambda: first_point(model, cluster or "", workload))
             if self.history.now is None:
                 self._keep_asked(model, cluster or "", workload)
         asked = {"model": model, "cluster": cluster, "plan": plan, **workload}
@@ -261,7 +264,8 @@ class Explorer(StateTraits):
             self.showing.redraw()
 
     def close(self) -> None:
-        """End search, run and widgets."""
+        """End search, run, what is worked out, and widgets."""
+        self.gestures.working.cancel()
         self.showing.cancel()
         for panel in self.panels:
             panel.close()
@@ -288,13 +292,17 @@ class Explorer(StateTraits):
             raise InputError("nothing is loaded yet", key="model", allowed="choose a model and a cluster")
         return self.history.now
 
-    def first(self, **wish: str) -> None:
+    def first(self, made: Make | None = None, **wish: str) -> None:
         """Choose a model or a cluster while nothing is loaded; keep the choice, right or wrong.
+
+        Args:
+            made: function that returns what was made of it, or raises; None to make it now.
+            wish: the choice.
 
         Raises:
             ExplorerError: something is still wrong.
         """
-        self.show(self._first_wish(**wish))
+        self.show(self._first_wish(made, **wish))
 
     def show(self, point: Point) -> None:
         """Make a state the present one and draw it; keep pins, locks and plan B."""
@@ -362,6 +370,10 @@ class Explorer(StateTraits):
         """Open the first state, or the empty workbench with the error in its strip."""
         try:
             self.show(make())
+        except KeyboardInterrupt:
+            self.showing.failed(
+                InputError("loading was interrupted", allowed="choose a model, or run the cell again")
+            )
         except Exception as error:  # noqa: BLE001 - shown in the page
             self.showing.failed(error)
 
@@ -371,10 +383,10 @@ class Explorer(StateTraits):
         """
         self.showing.asked = {"model": model, "cluster": cluster}
         if not any(repr(name) in self.error for name in workload):
-            self._workload = dict(workload)
+            self.asked_workload = dict(workload)
         self.showing.redraw()
 
-    def _first_wish(self, **wish: str) -> Point:
+    def _first_wish(self, made: Make | None = None, **wish: str) -> Point:
         """Return the state that the workbench begins with, from what was chosen so far.
 
         Raises:
@@ -387,7 +399,9 @@ class Explorer(StateTraits):
             self.showing.errors.pop(name, None)
         if not asked["model"]:
             raise InputError("no model is chosen yet", key="model", allowed="choose a model")
-        return first_point(asked["model"], asked["cluster"], self._workload)
+        if made is not None:
+            return made()
+        return first_point(asked["model"], asked["cluster"], self.asked_workload)
 
     def _step(self, by: int) -> bool:
         with self.lock:

@@ -165,7 +165,7 @@ def _degrees(point: Point, degrees: Degrees) -> Iterator[dict[str, Any]]:
         yield {
             "key": "sequence_parallel", "label": "Sequence parallel", "kind": "select",
             "value": "yes" if degrees.sequence_parallel else "no", "options": _options(("no", "yes")),
-            "title": "Devices that share each layer also share norms and additions, along the sequence",
+            "title": "Devices that share each layer also split norms and additions along the sequence",
         }  # fmt: skip
 
 

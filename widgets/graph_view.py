@@ -6,6 +6,8 @@ from typing import Any
 
 import traitlets
 
+from explorer.explain.names import counted
+
 from .base import STATIC, Widget
 
 
@@ -40,8 +42,15 @@ class GraphView(Widget):
         help="Names of all layers and the blocks' places among them; assigned when the model changes."
     ).tag(sync=True)
 
+    card = traitlets.Dict(
+        help="What may be chosen for one layer and its stage, see PROTOCOL.md; {} if no card is open."
+    ).tag(sync=True)
+    edits = traitlets.Bool(
+        default_value=False, help="Whether somebody answers what the page asks of a layer; a workbench does."
+    ).tag(sync=True)
+
     def summary(self) -> str:
         """Return the number of nodes shown, and how many of them are open."""
         nodes = self.view.get("nodes", [])
         frames = sum(node["open"] for node in nodes)
-        return f"{len(nodes) - frames} nodes" + (f", {frames} open" if frames else "")
+        return counted(len(nodes) - frames, "node") + (f", {frames} open" if frames else "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from explorer.plan import Resolved
-from explorer.strategy import JobStrategy, Stage
+from explorer.strategy import JobStrategy, Sharding, Stage
 
 _STAGE_FIELDS = (
     "microbatch_samples", "replicas", "shares", "axis_shares", "layout", "overlap", "recompute", "zero",
@@ -68,4 +68,20 @@ def _stage(a: Stage, b: Stage) -> list[str]:
         one, other = getattr(a, key), getattr(b, key)
         if one != other:
             said.append(f"{key} {one} -> {other}")
+    if a.shardings != b.shardings:
+        said.append(f"layouts of single layers {_exceptions(a)} -> {_exceptions(b)}")
     return said
+
+
+def _exceptions(stage: Stage) -> str:
+    """Say which layers have a layout of their own."""
+    return "; ".join(f"{_first(item.layers)}: {_layout(item)}" for item in stage.shardings) or "none"
+
+
+def _first(names: tuple[str, ...]) -> str:
+    return names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+
+
+def _layout(item: Sharding) -> str:
+    split = ", ".join(f"{dim} over {axis}" for dim, axis in item.layout) or "not split"
+    return split + (f" on a mesh {dict(item.meshes[0].axes)}" if item.meshes else "")

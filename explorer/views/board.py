@@ -68,7 +68,19 @@ def board_view(
         "pinned": [layer.name for layer in scene.graph.layers if layer.name in held] if held else [],
         "other_name": other_name if other else None,
         "estimate": estimate_view(scene),
+        "idle": idle_view(scene),
     }
+
+
+MOST_IDLE = 32
+"""Most devices out of use that are named."""
+
+
+def idle_view(scene: Scene) -> dict[str, Any]:
+    """Return the devices of the cluster that no lane has: the first by number, and how many there are."""
+    used = scene.lane_of_device
+    idle = [device for device in scene.cluster.present if device not in used]
+    return {"devices": idle[:MOST_IDLE], "count": len(idle)}
 
 
 def estimate_view(scene: Scene) -> dict[str, Any]:

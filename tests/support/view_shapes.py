@@ -152,6 +152,13 @@ class Link(Strict):
     step_bytes: float | None
 
 
+class Idle(Strict):
+    """Devices that no lane has."""
+
+    devices: list[int]
+    count: int
+
+
 class BoardView(Strict):
     """`Board.view`."""
 
@@ -167,6 +174,7 @@ class BoardView(Strict):
     pinned: NotRequired[list[str]]
     other_name: NotRequired[str | None]
     estimate: NotRequired[Estimate | None]
+    idle: NotRequired[Idle]
 
 
 class Tile(Strict):
@@ -388,6 +396,64 @@ class TimelineView(Strict):
     critical: NotRequired[CriticalView | None]
     fixed: NotRequired[str | None]
     of_run: NotRequired[bool]
+
+
+class PartBytes(Strict):
+    """One part of a device's memory."""
+
+    name: str
+    bytes: float
+
+
+class HeldRow(Strict):
+    """Equal tensors that a device holds."""
+
+    name: str
+    part: str
+    count: int
+    bytes: float
+
+
+class RestRow(Strict):
+    """What is not told one by one."""
+
+    count: int
+    bytes: float
+
+
+class MomentView(Strict):
+    """Memory of one device of a lane at a time."""
+
+    lane: int
+    name: str
+    time_s: float
+    capacity_bytes: float
+    parts: list[PartBytes]
+    tensors: list[HeldRow]
+    rest: RestRow | None
+
+
+class AreaRow(Strict):
+    """Sums of one lane, of one of its devices (bytes: of all), or of all devices together."""
+
+    name: str
+    count: int
+    busy_s: list[float]
+    computing_s: float
+    inside_s: float
+    bubble_s: float
+    bytes: list[float]
+
+
+class AreaPlan(Strict):
+    """Sums of one plan between two times."""
+
+    name: str
+    length_s: float
+    busy: list[str]
+    moved: list[str]
+    lanes: list[AreaRow]
+    all: AreaRow
 
 
 class Row(Strict):

@@ -324,7 +324,7 @@ class Saving:
         when = self.offer.words(self._bench.history.clock())
         return {
             "level": "none",
-            "text": f"**You were here {when}.** Reopen to go on; if you start afresh they are kept aside.",
+            "text": f"**You were here {when}.** Reopen goes on from there; Start afresh keeps it aside.",
             "actions": [
                 {"action": "reopen", "label": "Reopen", "suggested": True,
                  "title": "All states, pins, plan B and the selection as they were"},

@@ -149,6 +149,7 @@ def _parts(bench: Reported) -> list[dict[str, Any]]:
     tiles["view"]["tour"] = None
     board["view"] = board["view"] | {"editable": False}
     timeline["view"] = timeline["view"] | {"fixed": "Only the workbench edits the order"}
+    timeline |= {"asks": False, "moment": {}, "area": {}}
     return [
         {"name": "tiles", "kind": "tiles", "state": tiles},
         {"name": "board", "kind": "board", "state": board},

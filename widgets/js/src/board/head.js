@@ -30,7 +30,7 @@ export function makeHead(ctx) {
   head.legend = h("span", { class: "sx-legend" });
   head.modes = h(
     "span",
-    { class: "sx-seg", role: "radiogroup", "aria-label": "Colour of the chips" },
+    { class: "sx-seg", role: "radiogroup", "aria-label": "Colour of the blocks" },
     MODES.map(([mode, name]) =>
       h("button", {
         class: "sx-btn",

@@ -125,7 +125,7 @@ function deviceItems(lane, compact) {
     .slice(0, shown)
     .flatMap((group, i) => [
       ...(i && lane.replica_link ? [{ key: `link${i}`, link: lane.replica_link }] : []),
-      { key: `r${i}`, text: rangeWords(group) },
+      { key: `r${i}`, text: rangeWords(group), device: group[0] },
     ])
     .concat(more > 0 ? [{ key: "more", text: `+${more}` }] : []);
 }
@@ -142,7 +142,7 @@ function drawDevices(element, lane, compact) {
     (item) => item.key,
     (item) => h("span", { class: item.link ? "b-wire" : "b-device" }),
     (span, item) => {
-      if (!item.link) patch(span, { text: item.text });
+      if (!item.link) patch(span, { text: item.text, "data-device": item.device ?? null });
       else
         patch(span, {
           class: `b-wire b-k-${linkClass(item.link.kind)}`,

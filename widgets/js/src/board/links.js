@@ -1,7 +1,7 @@
 // The strip below a lane: what travels from it to other lanes, over which link, and what a broken run costs.
 
 import { h, keyed, triangle } from "../common/dom.js";
-import { bytes, seconds, typeset } from "../common/format.js";
+import { bytes, plural, seconds, typeset } from "../common/format.js";
 import { allAlike, linkClass, linkThickness, shortName } from "./layout.js";
 import { patch, stale } from "./patch.js";
 import { detourWords } from "./preview.js";
@@ -69,7 +69,7 @@ export function drawLinks(ctx, element, { lane, compact }) {
       if (row.note) patch(div.lastChild, { text: typeset(row.note) });
       else if (row.more)
         patch(div.lastChild, {
-          text: `and ${row.more.length} more links, ${bytes(row.more.reduce((sum, link) => sum + (link.step_bytes ?? 0), 0))} a step`,
+          text: `and ${plural(row.more.length, "more link")}, ${bytes(row.more.reduce((sum, link) => sum + (link.step_bytes ?? 0), 0))} a step`,
         });
       else drawLink(ctx, div, row, compact);
     },

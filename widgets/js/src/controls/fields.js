@@ -129,6 +129,11 @@ function drawOptions(input, options) {
   );
 }
 
+/** What was typed is given up: every field shows the plan's value again when it is next drawn. @param {HTMLElement} place */
+export function giveBack(place) {
+  for (const element of place.querySelectorAll(".c-field")) element.sent = null;
+}
+
 function drawError(element) {
   const error = element.local ?? element.field.error ?? "";
   const [, input, place] = element.children;

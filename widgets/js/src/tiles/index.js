@@ -6,7 +6,7 @@ import { onDropped } from "../common/drops.js";
 import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
-import { onWorking, sinceWords } from "../common/working.js";
+import { enough, onWorking, sinceWords } from "../common/working.js";
 import { BoardThere, MISSING } from "./board-there.js";
 import { Own } from "./own.js";
 import { Ending, PREVIEW, previewed, previewedVerdict, previewOf } from "./preview.js";
@@ -16,9 +16,13 @@ import { Tour } from "./tour.js";
 import { drawVerdict, holdVerdict, makeVerdict } from "./verdict.js";
 import { Why } from "./why.js";
 
+/** Action of the button that ends what the kernel does for a field. */
+const CANCEL = "cancel_work";
+
 function render({ model, el }) {
   const { root, close } = makeRoot(el, model, "tiles", "Predicted figures");
   const act = (action) => {
+    if (action === CANCEL) return enough(model.get("bench") ?? "");
     sync.send("action", { action });
     if (action === "show_board") board.again();
   };
@@ -67,7 +71,7 @@ function render({ model, el }) {
   function sentence(now) {
     const { link } = model;
     if (link?.words) return { level: link.shut ? "bad" : "busy", text: link.words.text, actions: link.shut ? [] : now?.actions };
-    if (working) return { level: "busy", text: `**${working.text}.**`, note: sinceWords(Date.now() - working.since), actions: [] };
+    if (working) return workingVerdict(working);
     if (preview) return previewedVerdict(now, preview);
     return board.missing ? MISSING : now;
   }
@@ -78,9 +82,9 @@ function render({ model, el }) {
   );
   const unwork = onWorking(
     () => model.get("bench") ?? "",
-    (text) => {
+    (work) => {
       clearInterval(working?.timer);
-      working = text ? { text, since: Date.now(), timer: setInterval(draw, 1000) } : null;
+      working = work && { ...work, timer: setInterval(draw, 1000) };
       draw();
     },
   );
@@ -112,6 +116,17 @@ function render({ model, el }) {
     sync.close();
     close();
     root.remove();
+  };
+}
+
+/** Of what the kernel does for a field: what, how far, how to end it. */
+function workingVerdict({ text, phase, share, since }) {
+  return {
+    level: "busy",
+    text: phase ? `**${text}:** ${phase}.` : `**${text}.**`,
+    progress: share,
+    note: sinceWords(Date.now() - since),
+    actions: [{ action: CANCEL, label: "Cancel", title: "Keep the plan as it is (Esc)" }],
   };
 }
 
