@@ -92,8 +92,9 @@ def _take_along(point: Point, bench: Touring) -> str:
     del point, bench
     targets = counted(len(EXPORTERS.names()), "target")
     return (
-        f"**Export** writes the plan for {targets} and says what each cannot express. **History** has every state, saves the plan, copies it as one short text and makes a report. Run"
-        " checks the prediction on this machine. **?** shows the keys of a part."
+        f"**Export** writes the plan for {targets} and says what each cannot express. **History** has"
+        " every state, saves the plan, copies it as one short text and makes a report. Run checks the"
+        " prediction on this machine. **?** shows the keys of a part."
     )
 
 
