@@ -247,6 +247,20 @@ def big(bench: Any) -> str:
     return FROM_BAR_TO_BOARD
 
 
+def tour(bench: Any) -> str:
+    """The first step of the tour, at the board."""
+    bench.do("explorer.tour.go(0)")
+    bench.page.wait_for_selector(".sx-board > .t-tour")
+    return FROM_BAR_TO_BOARD
+
+
+def sure(bench: Any) -> str:
+    """How sure the step time is, below the figures."""
+    bench.page.locator("[data-sure=step_time]").first.click()
+    bench.page.wait_for_selector(".t-sure >> visible=true")
+    return ".xp-frame [data-widget=tiles]"
+
+
 def huge(bench: Any) -> str:
     """Llama 3 405B on 16,384 devices, as it opens."""
     bench.do(
@@ -280,6 +294,8 @@ STATES: dict[str, State] = {
     "export-changed": changed,
     "history": history,
     "wrong-field": wrong_field,
+    "tour": tour,
+    "sure": sure,
     "big": big,
     "huge": huge,
 }
@@ -297,6 +313,8 @@ def first_state(bench: Any) -> None:
     """Back to where it opened."""
     let_go(bench)
     bench.do("explorer.stop()")
+    bench.do("explorer.tour.later()")
+    bench.page.evaluate("() => document.querySelector('.t-sure:not([hidden]) button')?.click()")
     bench.do("[None for _ in iter(explorer.undo, False)]")
     bench.do(
         "[setattr(explorer.timeline, 'critical', False), setattr(explorer.timeline, 'microbatch', None)]"
