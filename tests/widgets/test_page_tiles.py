@@ -226,3 +226,23 @@ def test_the_band_is_drawn_where_there_is_room(open_page: Open) -> None:
     narrow = open_page(width=600)
     show(narrow)
     assert not narrow.page.locator('[data-kpi="step_time"] .t-band').is_visible()
+
+
+@pytest.mark.parametrize("width", [848, 1168, 1488])
+def test_long_figures_and_names_are_not_cut(open_page: Open, width: int) -> None:
+    """Three digits of a worst memory, the longest name, and a long difference: each whole, none by dots."""
+    page = open_page(width=width)
+    view = sample.tiles_view()
+    tiles = [
+        tile | ({"value": 2.575, "level": "bad"} if tile["key"] == "memory" else {}) for tile in view["tiles"]
+    ]
+    show(page, tiles=tiles)
+    cut = page.page.evaluate(
+        "() => [...document.querySelectorAll('.t-tiles *')].filter((e) => e.offsetParent"
+        " && e.clientWidth && !e.querySelector('*') && e.scrollWidth > e.clientWidth + 1)"
+        ".map((e) => [e.className, e.textContent])"
+    )
+    assert not cut
+    assert "258" in text(page, '[data-kpi="memory"]')
+    assert "of 79.2 GiB" in text(page, '[data-kpi="memory"]')
+    assert "Exposed communication" in text(page, '[data-kpi="exposed_communication"]')

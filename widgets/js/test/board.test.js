@@ -198,6 +198,9 @@ test("as many replicas are named as the column holds", () => {
   assert.equal(shownReplicas([[0], [1], [2], [3]]), 4);
   assert.equal(shownReplicas([[0], [1], [2], [3], [4]]), 3);
   assert.equal(shownReplicas([range(1000, 64)]), 1);
+  assert.equal(shownReplicas([[0], [1], [2], [3]], 8), 3, "+5 stands beside them");
+  assert.equal(shownReplicas([[0], [1], [2], [3]], 8, true), 2, "where the column is narrow");
+  assert.equal(shownReplicas([[16], [17], [18], [19]], 8), 2, "two digits take more");
 });
 
 test("a compact lane names its replicas, else the span of its devices, else their number", () => {

@@ -102,7 +102,7 @@ function textsOf(ctx, place, before, { lane }, { selected, away }, px) {
   place.number = number;
   const label = pieceLabel(piece);
   // numbers of one and of two digits come and go together, so that none is missing from a row of narrow chips
-  if (px < 5 + 7 * Math.max(2, label.length)) return { label: "", number: "", tight: false };
+  if (px < 4 + 7 * Math.max(2, label.length)) return { label: "", number: "", tight: false };
   const tight = px < 12 + 7 * label.length;
   if (away) {
     const words = `B: ${away}`;

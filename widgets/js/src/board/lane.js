@@ -70,7 +70,7 @@ export function drawLane(ctx, element, { lane, compact }) {
   patch(element, {
     class: `b-row b-lane${compact ? " compact" : ""}${isTarget ? " target" : ""}${bad && isTarget ? " bad" : ""}${refused ? " refused" : ""}${lane.locked ? " locked" : ""}`,
   });
-  drawName(parts, lane, compact);
+  drawName(parts, lane, compact, ctx.narrow);
   drawMemory(ctx, parts.memory, shown, preview ? lane : null);
   drawTrack(ctx, parts, { ...state, lane, bad, refused });
 }
@@ -97,20 +97,20 @@ function stateOf(ctx, lane, compact) {
   return { inputs, compact, preview, isTarget, refused, chosen, leaving, pinned, pieces, boundaries };
 }
 
-function drawName(parts, lane, compact) {
+function drawName(parts, lane, compact, narrow) {
   patch(parts.title, { text: compact ? shortName(lane.name) : lane.name, title: lane.name });
   patch(parts.kind, { text: lane.kind ?? "", title: lane.kind ?? null });
   const locked = Boolean(lane.locked);
   if (parts.lock.hidden === locked) parts.lock.hidden = !locked;
   patch(parts.lock, { "aria-label": `Unlock ${lane.name}`, title: `${lane.name} keeps exactly its layers. Press to unlock.` });
-  if (stale(parts.devices, [compact, lane.group, lane.replicas, lane.replica_count, lane.replica_link, lane.span]))
-    drawDevices(parts.devices, lane, compact);
+  if (stale(parts.devices, [compact, narrow, lane.group, lane.replicas, lane.replica_count, lane.replica_link, lane.span]))
+    drawDevices(parts.devices, lane, compact, narrow);
 }
 
 /** What stands for a lane's devices: a box for each of the first replicas with the link between them; compact, only words. */
-function deviceItems(lane, compact) {
+function deviceItems(lane, compact, narrow) {
   if (compact) return compactDevices(lane).map((text, i) => ({ key: `r${i}`, text }));
-  const shown = shownReplicas(lane.replicas);
+  const shown = shownReplicas(lane.replicas, replicaCount(lane), narrow);
   const more = replicaCount(lane) - shown;
   return lane.replicas
     .slice(0, shown)
@@ -121,8 +121,8 @@ function deviceItems(lane, compact) {
     .concat(more > 0 ? [{ key: "more", text: `+${more}` }] : []);
 }
 
-function drawDevices(element, lane, compact) {
-  const items = deviceItems(lane, compact);
+function drawDevices(element, lane, compact, narrow) {
+  const items = deviceItems(lane, compact, narrow);
   const link = lane.replica_link;
   const reduced = link?.step_bytes ? `; ${bytes(link.step_bytes)} of gradients a step over ${link.name ?? link.kind}` : "";
   patch(element, { title: (lane.group ? `${lane.group}: ` : "") + deviceWords(lane) + reduced });
