@@ -192,7 +192,8 @@ class SearchChart:
         self.widget.update_xaxes(title_text=axis, row=2, col=1)
         found = OBJECTIVES[objective].unit if objective in OBJECTIVES else "s"
         unit = {"bytes": "B"}.get(found, found)
-        self.widget.update_yaxes(title_text=f"best, {unit}", row=2, col=1)
+        found_any = any(entrant.curve for entrant in entrants)  # an axis of nothing would count from -1 to 4
+        self.widget.update_yaxes(title_text=f"best, {unit}", showticklabels=found_any, row=2, col=1)
         self.widget.update_xaxes(range=[0, longest * CURVE_ROOM], row=2, col=1)
 
     def _draw_theme(self, theme: str) -> None:
