@@ -10,7 +10,7 @@ from explorer.explain import Sentence
 from explorer.views.considered import considered_view
 
 from .ahead import MOVES, Ahead
-from .device_edit import DEVICE
+from .device_edit import DEVICE, SHARING, shared_otherwise
 from .edits import set_field
 from .fields import OTHER
 from .layer_card import CARD_INTENTS
@@ -93,7 +93,7 @@ class Gestures:
             except Exception as error:  # noqa: BLE001 - shown in the page
                 bench.showing.failed(error, _field(error, key) if intent["kind"] == "set" else "", value)
                 notice = {"level": "error", "text": bench.error}
-                if intent["kind"] in (*MOVES, "pin", "lock"):
+                if intent["kind"] in (*MOVES, SHARING, "pin", "lock"):
                     bench.parts.board.notice = notice
                 elif intent["kind"] == "reorder":
                     bench.parts.timeline.notice = notice
@@ -115,6 +115,8 @@ class Gestures:
         bench, kind = self._bench, intent["kind"]
         if kind in MOVES:
             bench.show(self._ahead.take(bench.now(), intent))
+        elif kind == SHARING:
+            bench.show(shared_otherwise(bench.now(), int(intent["lane"]), str(intent["how"])))
         elif kind == "pin":
             bench.pin(intent["layers"], on=bool(intent["on"]))
         elif kind == "lock":
