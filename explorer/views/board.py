@@ -79,15 +79,22 @@ MOST_IDLE = 32
 
 def idle_view(scene: Scene) -> dict[str, Any]:
     """Return the devices of the cluster that no lane has: the first of each kind, and how many there are."""
-    used, cluster = scene.lane_of_device, scene.cluster
+    return _idle(scene.cluster, tuple([group.meshes for group in scene.groups]))
+
+
+@remembered(64)
+def _idle(cluster: Cluster, groups: tuple[tuple[Mesh, ...], ...]) -> dict[str, Any]:
+    """Return `idle_view`, which is the same whatever the lanes hold; sent to the page as it is."""
+    used = {device for meshes in groups for mesh in meshes for device in mesh.devices}
     idle = [device for device in cluster.present if device not in used]
     kinds: dict[str | None, list[int]] = {}
     for device in idle:
         name = cluster.kind_of(device).name if len(cluster.device_kinds) > 1 else None
         kinds.setdefault(name, []).append(device)
-    named = {name: devices[: MOST_IDLE // len(kinds)] for name, devices in kinds.items()}
     return {
-        "kinds": [{"kind": name, "devices": devices} for name, devices in named.items()],
+        "kinds": [
+            {"kind": name, "devices": devices[: MOST_IDLE // len(kinds)]} for name, devices in kinds.items()
+        ],
         "count": len(idle),
     }
 
