@@ -225,6 +225,18 @@ def big(bench: Any) -> str:
     return FROM_BAR_TO_BOARD
 
 
+def huge(bench: Any) -> str:
+    """Llama 3 405B on 16,384 devices, as it opens."""
+    bench.do(
+        "explorer.show(__import__('widgets.opening', fromlist=['opening'])"
+        ".first_point('llama3-405b', 'hgx-h100-2048'))"
+    )
+    bench.until(lambda: bench.ask("explorer.cluster") == "hgx-h100-2048", "16,384 devices")
+    bench.page.evaluate("() => document.activeElement.blur()")
+    reasons_are_there(bench)
+    return FROM_BAR_TO_BOARD
+
+
 STATES: dict[str, State] = {
     "dragging": dragging,
     "overfull": overfull,
@@ -246,6 +258,7 @@ STATES: dict[str, State] = {
     "history": history,
     "wrong-field": wrong_field,
     "big": big,
+    "huge": huge,
 }
 FOLLOWS = {"searched", "run-done", "run-failed"}
 """States that go on from the one before them."""

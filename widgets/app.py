@@ -21,6 +21,7 @@ from explorer.explain.names import counted
 from explorer.plan import Resolved
 from explorer.views.tiles import Baseline
 
+from . import loading
 from .base import Widget
 from .compare.panel import ComparePanel, with_other
 from .edits import degrees_of, lock_lane, pin_layers, set_field
@@ -41,8 +42,10 @@ from .search.words import LONGEST_S
 from .session import History, Point, after
 from .showing import Showing
 from .state_traits import StateTraits
+from .tour import Tour
 from .whatif.panel import WhatIfPanel
 from .wiring import wire
+from .working import Make
 
 DEFAULT_SEARCHER = "auto"
 
@@ -100,21 +103,28 @@ class Explorer(StateTraits):
             self.search_panel, self.schedules_panel, self.what_if_panel, self.compare_panel, self.run_panel,
             self.export_panel, self.library_panel, self.history_panel,
         )  # fmt: skip
+        self.tour = Tour(self, self._tour_moved)
+        self.parts.tour = self.tour.view
         self.gestures = Gestures(self)
         super().__init__(**arrange(self.parts, [(panel.title, panel.box) for panel in self.panels]))
         wire(self, tuple(self._ours()))
         for name in ("model", "cluster", "workload", "strategy", "other", "plan", "searcher"):
             self.observe(self._trait_set, name)
-        self._workload: dict[str, Any] = {}
+        self.asked_workload: dict[str, Any] = {}
         if plan is not None:
             named = trust if isinstance(trust, bool) else (*trust, model)
             self._open(lambda: file_point(plan, trust=named or (model,)))
         else:
-            self._open(lambda: first_point(model, cluster or "", workload))
+            with loading.said(f"{model} on {cluster}" if cluster else model, slow=":" in model):
+                self._open(lambda: first_point(model, cluster or "", workload))
             if self.history.now is None:
                 self._keep_asked(model, cluster or "", workload)
         asked = {"model": model, "cluster": cluster, "plan": plan, **workload}
         self.guard(lambda: self.saving.start(session=session, asked=asked, reopen=reopen))
+        former = self.saving.former
+        self.tour.seen = self.tour.seen or (former is not None and former.look.toured)
+        if self.saving.first is not None and self.saving.offer is None and not reopen:
+            self.tour.offer()
 
     # -- parts, for use alone ---------------------------------------------------------------------
 
@@ -153,6 +163,14 @@ class Explorer(StateTraits):
             InputError: the file cannot be read.
         """
         self.show(file_point(path))
+
+    def drop(self, name: str, text: str | None) -> None:
+        """Open a file that was dropped on the page, as the History tab does; None is one that is too long.
+
+        Raises:
+            InputError: it is nothing that can be opened; everything stays as it was.
+        """
+        self.history_panel.open_dropped(name, text)
 
     def resolved(self) -> Resolved:
         """Return the plan shown, with its inputs, as `explorer.export.export` and `explorer.run.validate`
@@ -212,6 +230,13 @@ class Explorer(StateTraits):
         self.showing.said = None
         self.search_panel.start([self.searcher])
 
+    def _tour_moved(self) -> None:
+        """Show another step of the tour, and remember one that has ended."""
+        with self.lock:
+            self.showing.redraw()
+            if self.tour.seen:
+                self.saving.changed(even_the_first=True)
+
     def use_best(self) -> None:
         """Put the best strategy of the last search on the board."""
         self.search_panel.load_best()
@@ -239,7 +264,8 @@ class Explorer(StateTraits):
             self.showing.redraw()
 
     def close(self) -> None:
-        """End search, run and widgets."""
+        """End search, run, what is worked out, and widgets."""
+        self.gestures.working.cancel()
         self.showing.cancel()
         for panel in self.panels:
             panel.close()
@@ -266,13 +292,17 @@ class Explorer(StateTraits):
             raise InputError("nothing is loaded yet", key="model", allowed="choose a model and a cluster")
         return self.history.now
 
-    def first(self, **wish: str) -> None:
+    def first(self, made: Make | None = None, **wish: str) -> None:
         """Choose a model or a cluster while nothing is loaded; keep the choice, right or wrong.
+
+        Args:
+            made: function that returns what was made of it, or raises; None to make it now.
+            wish: the choice.
 
         Raises:
             ExplorerError: something is still wrong.
         """
-        self.show(self._first_wish(**wish))
+        self.show(self._first_wish(made, **wish))
 
     def show(self, point: Point) -> None:
         """Make a state the present one and draw it; keep pins, locks and plan B."""
@@ -311,7 +341,7 @@ class Explorer(StateTraits):
         return Look(
             searcher=self.searcher, search_budget_s=self.search_budget_s, selection=tuple(self.selection),
             expanded=tuple(parts.board.expanded), collapsed=tuple(parts.board.collapsed),
-            opened=tuple(parts.graph.opened or ()),
+            opened=tuple(parts.graph.opened or ()), toured=self.tour.seen,
         )  # fmt: skip
 
     def resume(self, restored: Restored, look: Look) -> None:
@@ -327,6 +357,7 @@ class Explorer(StateTraits):
             self.selection = [name for name in look.selection if name in own.index or name in own.blocks]
             self.parts.board.expanded, self.parts.board.collapsed = list(look.expanded), list(look.collapsed)
             self.parts.graph.opened = list(look.opened)
+            self.tour.seen = self.tour.seen or look.toured
 
     @property
     def baseline(self) -> Baseline | None:
@@ -339,6 +370,10 @@ class Explorer(StateTraits):
         """Open the first state, or the empty workbench with the error in its strip."""
         try:
             self.show(make())
+        except KeyboardInterrupt:
+            self.showing.failed(
+                InputError("loading was interrupted", allowed="choose a model, or run the cell again")
+            )
         except Exception as error:  # noqa: BLE001 - shown in the page
             self.showing.failed(error)
 
@@ -348,10 +383,10 @@ class Explorer(StateTraits):
         """
         self.showing.asked = {"model": model, "cluster": cluster}
         if not any(repr(name) in self.error for name in workload):
-            self._workload = dict(workload)
+            self.asked_workload = dict(workload)
         self.showing.redraw()
 
-    def _first_wish(self, **wish: str) -> Point:
+    def _first_wish(self, made: Make | None = None, **wish: str) -> Point:
         """Return the state that the workbench begins with, from what was chosen so far.
 
         Raises:
@@ -364,7 +399,9 @@ class Explorer(StateTraits):
             self.showing.errors.pop(name, None)
         if not asked["model"]:
             raise InputError("no model is chosen yet", key="model", allowed="choose a model")
-        return first_point(asked["model"], asked["cluster"], self._workload)
+        if made is not None:
+            return made()
+        return first_point(asked["model"], asked["cluster"], self.asked_workload)
 
     def _step(self, by: int) -> bool:
         with self.lock:

@@ -101,6 +101,10 @@ class Widget(anywidget.AnyWidget):
         self._late = late
         self._handlers: list[IntentHandler] = []
         self._considerers: list[IntentHandler] = []
+        self.takes: Callable[[Widget, Intent], bool] = lambda _widget, _intent: False
+        """Function that is asked before an intent is answered: True if it answers it later."""
+        self.cancels: Callable[[], None] = lambda: None
+        """Function that ends what is worked out for an intent."""
         self.followers: tuple[Widget, ...] = ()
         """Widgets whose messages go out after this one's answer to an intent."""
         kwargs.setdefault("layout", Layout(width="100%"))
@@ -141,8 +145,8 @@ class Widget(anywidget.AnyWidget):
         self._considerers.append(handler)
 
     def send_intent(self, kind: str, **fields: Any) -> None:
-        """Do the same as a gesture in the page, for scripts and tests."""
-        self._receive(self, {"seq": self.seq + 1, "kind": kind, **fields}, [])
+        """Do the same as a gesture in the page, for scripts and tests, which wait for the answer."""
+        self.answer({"seq": self.seq + 1, "kind": kind, **fields})
 
     def summary(self) -> str:
         """Return one line about what is shown, the text that stands in if no widget can be drawn."""
@@ -164,8 +168,13 @@ class Widget(anywidget.AnyWidget):
         if isinstance(content.get("consider"), dict):
             for handler in tuple(self._considerers):
                 handler(content["consider"])
-        if not isinstance(content.get("seq"), int):
-            return
+        if content.get("cancel"):
+            self.cancels()
+        if isinstance(content.get("seq"), int) and not self.takes(self, content):
+            self.answer(content)
+
+    def answer(self, intent: Intent) -> None:
+        """Call the handlers of an intent; what they assign arrives with the acknowledgement."""
         with quiet(), ExitStack() as held:
             # what is entered last is sent first: the acknowledged view, then what the others show of it. A
             # frame painted between the two would only delay the answer.
@@ -174,10 +183,10 @@ class Widget(anywidget.AnyWidget):
             held.enter_context(self.hold_sync())
             try:
                 for handler in tuple(self._handlers):
-                    handler(content)
+                    handler(intent)
             except Exception as error:  # noqa: BLE001 - shown in the page; in a callback it is otherwise lost in a log
                 self.notice = {"level": "error", "text": f"{type(error).__name__}: {error}"}
-            self.seq = content["seq"]
+            self.seq = intent["seq"]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.summary()}>"

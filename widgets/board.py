@@ -6,6 +6,8 @@ from typing import Any
 
 import traitlets
 
+from explorer.explain.names import counted
+
 from .base import STATIC, Intent, Widget, refuse_unsendable
 
 
@@ -49,6 +51,6 @@ class Board(Widget):
         """Return the number of blocks and lanes, and whether anything overflows."""
         lanes = self.view.get("lanes", [])
         over = sum(lane["peak_bytes"] > lane["most_bytes"] for lane in lanes)
-        return f"{len(self.blocks)} blocks on {len(lanes)} lanes" + (
+        return f"{counted(len(self.blocks), 'block')} on {counted(len(lanes), 'lane')}" + (
             f", {over} over capacity" if over else ""
         )

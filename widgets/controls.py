@@ -17,6 +17,10 @@ class Controls(Widget):
         help="Whether the page brings the workbench into sight; it sets this back once it has."
     ).tag(sync=True)
 
+    doing = traitlets.Dict(
+        None, allow_none=True, help="What is done for a field, phase by phase, see `phases.py`; else None."
+    ).tag(sync=True)
+
     def summary(self) -> str:
         """Return every field and its value."""
         return (

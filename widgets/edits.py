@@ -24,6 +24,7 @@ from explorer.workload import Workload
 
 from .holds import check, with_lock, with_pins
 from .inputs import Inputs, load_inputs, shared
+from .phases import PLACING, READING, phase
 from .schedule_choice import OPTION, degrees_shown, with_option, with_schedule
 from .session import Point, make_point
 from .start import start_strategy
@@ -74,7 +75,7 @@ def shift_boundary(point: Point, before: int, after: int, layers: int) -> Point:
     stages[giver] = replace(stages[giver], layers=tuple(name for name in own if name not in gone))
     stages[taker] = replace(stages[taker], layers=tuple(_sorted(point, (*stages[taker].layers, *moved))))
     held = carried(point.inputs.graph, job, stages)
-    return _placed(point, job.with_stages(held), f"moved {counted(len(moved), 'layer')} over a boundary")
+    return _placed(point, job.with_stages(held), f"moved {counted(len(moved), 'layer')} across a boundary")
 
 
 def _sorted(point: Point, layers: Iterable[str]) -> list[str]:
@@ -138,6 +139,11 @@ def even_strategy(inputs: Inputs, degrees: Degrees) -> Strategy:
     return degrees.build(inputs.graph, inputs.cluster, inputs.job)
 
 
+def edits_plan(key: str) -> bool:
+    """Tell whether a field makes another state, which has to be worked out."""
+    return key in _FIELDS or key.startswith((OPTION, UPDATE_OPTION)) or key == UPDATE
+
+
 def set_field(point: Point, key: str, value: Any) -> Point:
     """Return the state after a picker was set.
 
@@ -158,10 +164,12 @@ def _new_inputs(point: Point, key: str, value: Any) -> Point:
     own = point.inputs
     if key == "model":
         brought = own.cluster_name == own.model.reference  # devices that came with a file go with it
+        phase(READING)
         inputs = load_inputs(str(value), None if brought else own.cluster_name, prefer_own=True)
     else:  # the model is loaded already, with its own settings: its file may be gone
         devices = under_settings(load_cluster(str(value)), margin_settings(own.cluster))
         inputs = replace(own, cluster_name=str(value), cluster=shared(devices))
+    phase(PLACING)
     return make_point(inputs, start_strategy(inputs), note=f"{key} {value}", maker="start")
 
 
@@ -190,6 +198,7 @@ def _read_again(own: Inputs, workload: Workload) -> Inputs:
     job = workload.job
     kept = job.sequence_length == own.job.sequence_length
     length = own.model.sequence_length if kept else job.sequence_length
+    phase(READING)
     graph = load_model(
         own.model.reference, sequence_length=length or None, settings=dict(own.model.settings),
         framework=load_framework(job.framework),

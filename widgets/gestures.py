@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from explorer.base.errors import InputError
@@ -10,13 +11,16 @@ from explorer.explain import Sentence
 from explorer.views.considered import considered_view
 
 from .ahead import MOVES, Ahead
-from .device_edit import DEVICE, SHARING, shared_otherwise
-from .edits import set_field
+from .device_edit import DEVICE
+from .edits import edits_plan, set_field
 from .fields import OTHER
 from .layer_card import CARD_INTENTS
+from .opening import first_point
 from .order_edit import Bar, with_action_moved
 from .session import Point, make_point
 from .showing import Showing, Shown
+from .tour import Tour
+from .working import Make, Working
 
 APPLY_REASON = "apply_reason"
 """Action of a reason's button, before a colon and the reason's key."""
@@ -27,6 +31,10 @@ class Edited(Shown, Protocol):
 
     showing: Showing
     """What stands on the page, and which sentences are shown there."""
+    tour: Tour
+    """The tour, whose buttons stand on the page."""
+    asked_workload: dict[str, Any]
+    """Fields of the workload that were asked for, for the first model that can be loaded."""
 
     def now(self) -> Point:
         """Return the state shown; raise `InputError` while nothing is loaded."""
@@ -36,8 +44,8 @@ class Edited(Shown, Protocol):
         """Make a state the present one."""
         ...
 
-    def first(self, **wish: str) -> None:
-        """Choose a model or a cluster while nothing is loaded."""
+    def first(self, made: Make | None = None, **wish: str) -> None:
+        """Choose a model or a cluster while nothing is loaded; `made` knows what that leads to."""
         ...
 
     def undo(self) -> bool:
@@ -54,6 +62,10 @@ class Edited(Shown, Protocol):
 
     def lock_lane(self, lane: int, *, on: bool = True) -> None:
         """Lock a lane, or unlock it."""
+        ...
+
+    def drop(self, name: str, text: str | None) -> None:
+        """Open a file that was dropped on the page; its text is None if it is too long."""
         ...
 
     def search(self) -> None:
@@ -75,6 +87,8 @@ class Gestures:
     def __init__(self, bench: Edited) -> None:
         self._bench = bench
         self._ahead = Ahead()
+        self.working = Working(self._work, self._tell)
+        """The field that is worked out, and what waits for it."""
         self._actions: dict[str, Callable[[], Any]] = {
             "search": bench.search, "stop": bench.stop, "use_best": bench.use_best,
             "undo": bench.undo, "redo": bench.redo, "apply_hint": self._apply_reason,
@@ -82,6 +96,7 @@ class Gestures:
         }  # fmt: skip
         for panel in bench.panels:
             self._actions |= panel.actions()
+        self._actions |= bench.tour.actions()
 
     def answer(self, intent: dict[str, Any]) -> None:
         """Do what a gesture asks; show an error in the strip, at the field and on the board."""
@@ -93,7 +108,7 @@ class Gestures:
             except Exception as error:  # noqa: BLE001 - shown in the page
                 bench.showing.failed(error, _field(error, key) if intent["kind"] == "set" else "", value)
                 notice = {"level": "error", "text": bench.error}
-                if intent["kind"] in (*MOVES, SHARING, "pin", "lock"):
+                if intent["kind"] in (*MOVES, "pin", "lock"):
                     bench.parts.board.notice = notice
                 elif intent["kind"] == "reorder":
                     bench.parts.timeline.notice = notice
@@ -103,6 +118,8 @@ class Gestures:
     def consider(self, intent: dict[str, Any]) -> None:
         """Keep out of the way of a gesture under way; compute what it would lead to and tell the page."""
         self._bench.showing.hold_off()
+        if self.working.under_way:  # the drop waits for it, and begins from another state
+            return
         with self._bench.lock:
             now = self._bench.history.now
             found = None if now is None else self._ahead.consider(now, intent)
@@ -115,8 +132,6 @@ class Gestures:
         bench, kind = self._bench, intent["kind"]
         if kind in MOVES:
             bench.show(self._ahead.take(bench.now(), intent))
-        elif kind == SHARING:
-            bench.show(shared_otherwise(bench.now(), int(intent["lane"]), str(intent["how"])))
         elif kind == "pin":
             bench.pin(intent["layers"], on=bool(intent["on"]))
         elif kind == "lock":
@@ -127,33 +142,60 @@ class Gestures:
         elif kind in CARD_INTENTS:
             bench.showing.card.answer(intent)
         elif kind == "set":
-            self._set(key, value)
+            self._set(key, value, self.working.known(bench.history.now, intent))
+        elif kind == "cancelled":
+            self._give_back(key)
         elif kind in ("undo", "redo"):
             self._actions[kind]()
         elif kind == "measured":
             bench.showing.measure(*(str(intent.get(name, "")) for name in ("time", "memory", "log")))
+        elif kind == "drop_text":
+            bench.drop(str(intent["name"]), intent["text"])
         elif kind == "action":
             self._act(str(intent["action"]))
 
-    def _set(self, key: str, value: Any) -> None:
+    def _set(self, key: str, value: Any, made: Make | None) -> None:
         bench = self._bench
         if any(panel.set(key, value) for panel in bench.panels):
             return
         if key in ("model", "cluster") and value in (OTHER, ""):
             self._ask_for_file(key, typing=value == OTHER)
         elif key in ("model", "cluster") and bench.history.now is None:
-            bench.first(**{key: str(value)})
+            bench.first(made, **{key: str(value)})
         else:
-            bench.show(set_field(bench.now(), key, value))
+            bench.show(made() if made is not None else set_field(bench.now(), key, value))
 
-    def _ask_for_file(self, key: str, *, typing: bool) -> None:
-        """Turn a picker into a text field, or back."""
+    def _work(self, intent: dict[str, Any]) -> tuple[Point | None, Make] | None:
+        """Return what has to be worked out for a gesture, and from which state: fields of the plan alone."""
+        now, showing = self._bench.history.now, self._bench.showing
+        key, value = str(intent.get("key", "")), intent.get("value")
+        place = key in ("model", "cluster")
+        if intent["kind"] != "set" or not edits_plan(key) or (place and value in (OTHER, "")):
+            return None
+        if now is not None:
+            return now, partial(set_field, now, key, value)
+        asked = {**showing.asked, key: str(value)}
+        if not place or not asked["model"]:
+            return None
+        return None, partial(first_point, asked["model"], asked["cluster"], dict(self._bench.asked_workload))
+
+    def _tell(self, doing: dict[str, Any] | None) -> None:
+        """Tell the page what is done for a field."""
+        self._bench.parts.controls.set_trait("doing", doing)
+
+    def _give_back(self, key: str) -> None:
+        """Show the plan's own value at a field again."""
         showing = self._bench.showing
         showing.typed.pop(key, None)
         showing.errors.pop(key, None)
-        if typing:
-            showing.typed[key] = OTHER
         showing.redraw()
+
+    def _ask_for_file(self, key: str, *, typing: bool) -> None:
+        """Turn a picker into a text field, or back."""
+        self._give_back(key)
+        if typing:
+            self._bench.showing.typed[key] = OTHER
+            self._bench.showing.redraw()
 
     def _act(self, action: str) -> None:
         name, _, key = action.partition(":")

@@ -6,6 +6,8 @@ from typing import Any
 
 import traitlets
 
+from explorer.explain.names import counted
+
 from .base import STATIC, Widget
 
 
@@ -51,4 +53,4 @@ class GraphView(Widget):
         """Return the number of nodes shown, and how many of them are open."""
         nodes = self.view.get("nodes", [])
         frames = sum(node["open"] for node in nodes)
-        return f"{len(nodes) - frames} nodes" + (f", {frames} open" if frames else "")
+        return counted(len(nodes) - frames, "node") + (f", {frames} open" if frames else "")

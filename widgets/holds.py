@@ -88,13 +88,13 @@ def check(holds: Holds, before: JobStrategy, after: JobStrategy) -> None:
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         raise InputError(
             f"{names[0]}{more} is pinned to its devices" if not more else f"{names[0]}{more} are pinned",
-            key="pins", found=names[0], allowed="unpin first: select it and press p",
+            key="pins", found=names[0], allowed="unpin first: select it and press P",
         )  # fmt: skip
     if broken.locked:
         lane = min(broken.locked)
         raise InputError(
             f"the lane on devices {', '.join(map(str, lane))} is locked: it keeps exactly its layers",
-            key="locks", found=str(lane), allowed="unlock first: go to the lane and press l",
+            key="locks", found=str(lane), allowed="unlock first: go to the lane and press L",
         )  # fmt: skip
 
 

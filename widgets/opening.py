@@ -12,6 +12,7 @@ from explorer.plan import Resolved, load_plan, resolve
 
 from .edits import set_field
 from .inputs import Inputs, inputs_of, load_inputs
+from .phases import PLACING, READING, phase
 from .session import Point, make_point
 from .start import start_strategy
 
@@ -29,7 +30,9 @@ def first_point(model: str, cluster: str = "", workload: Mapping[str, Any] | Non
     """
     changes = dict(workload or {})
     length = changes.pop("sequence_length", None)
+    phase(READING)
     inputs = load_inputs(model, cluster or None, sequence_length=length, changes=changes)
+    phase(PLACING)
     return make_point(inputs, start_strategy(inputs), note="start", maker="start")
 
 

@@ -57,7 +57,7 @@ def choices(point: Point) -> tuple[Choice, ...]:
     if "schedules" not in kept:
         own, job = point.inputs, point.strategy.job
         shape = bare_shape(own.graph, own.job, job)
-        # moving layers over a boundary changes none of these
+        # moving layers across a boundary changes none of these
         key = (own.workload, shape, degrees_shown(point), job.schedule, job.options, job.copies)
         made: IdentityCache = own.graph.memo("schedule choices", lambda: IdentityCache(8))
         kept["schedules"] = made.get(

@@ -23,6 +23,7 @@ from explorer.views import Scene, make_scene
 
 from .holds import NOTHING, Holds, kept
 from .inputs import Inputs
+from .phases import SIMULATING, phase
 
 MOST_POINTS = 500
 """Most states that undo can go back to."""
@@ -174,6 +175,7 @@ def make_point(
     Raises:
         ExplorerError: the strategy cannot be lowered.
     """
+    phase(SIMULATING)
     point = lazy_point(inputs, strategy, groups, note=note, maker=maker)
     point.outcome.scene  # noqa: B018 - what is wrong is said now, not when it is looked at
     return point

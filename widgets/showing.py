@@ -23,6 +23,7 @@ from .measured import Measured, measured
 from .paint import Comparisons, Errors, paint, paint_graph, paint_rest
 from .panel import Panel
 from .parts import Parts
+from .picker_words import PickerWords
 from .reasons import Reasons
 from .run.panel import RunPanel
 from .search.panel import SearchPanel
@@ -92,6 +93,8 @@ class Showing:
         """What was wrong with what was typed as measured."""
         self.reasons = Reasons()
         """Reasons why the plan is as it is, and what would help."""
+        self.pickers = PickerWords()
+        """What is known of the models and clusters that can be picked."""
         self.accuracy = Accuracy(bench.runs)
         """Error bands of the figures."""
         self.card = LayerCard(bench, self.failed)
@@ -155,6 +158,9 @@ class Showing:
         yield
         yield from self.accuracy.work(point)
         self.redraw()
+        for _ in self.pickers.work():
+            yield
+        self.redraw()
         for panel in bench.panels:
             yield
             self.guard(partial(panel.idle, point))
@@ -176,6 +182,7 @@ class Showing:
             bench.history.now, asked=self.asked, typed=self.typed, errors=self.errors, busy=self._busy(),
             can_undo=bench.history.can_undo, can_redo=bench.history.can_redo,
             comparing=bench.history.now is not None and bench.history.now.other is not None, former=former,
+            words=self.pickers,
         )  # fmt: skip
         if bar != bench.parts.controls.view or self.errors:
             bench.parts.controls.view = bar

@@ -32,7 +32,7 @@ SCHEMA = "explorer.validate/1"
 """Schema of the files."""
 _SELF_TIMED = ("layers", "likeness", "torch", "interpreter")
 _UNUSABLE = {
-    "too noisy": "the machine was too busy; run it again when less else runs",
+    "too noisy": "the machine was too busy; run it again when the machine is less busy",
     "wrong numbers": "it computed wrong numbers",
 }
 
@@ -92,7 +92,7 @@ def run_evidence(data: Mapping[str, Any], cluster: Cluster, *, name: str) -> Evi
         return machine_evidence(machine, cluster, name=name)
     engine = str(data.get("engine", ""))
     if engine == "dry" or engine in _SELF_TIMED:
-        words = "compute was slept" if engine == "dry" else "its file does not hold what it timed"
+        words = "nothing was computed" if engine == "dry" else "its file does not hold what it timed"
         raise InputError(
             f"nothing of the profile was timed: {words}", key="machine", found=engine,
             allowed="`explorer validate --json` of this version",

@@ -35,7 +35,7 @@ def add_commands(commands: Any) -> None:
         "--engine", choices=("layers", "likeness", "torch", "dry", "slice", "interpreter"),
         help="what runs: the model's own layers, fewer where they take too long (layers, the default where"
         " the model has code), small stand-ins (likeness, formerly interpreter; torch: on torch's runtime as"
-        " well), the order with compute slept (dry), or one rank at full size (slice)",
+        " well), the order with sleeps in place of compute (dry), or one rank at full size (slice)",
     )  # fmt: skip
     parser.add_argument("--rank", type=int, help="rank that engine slice runs; default: the busiest")
     parser.add_argument("--baseline", default="", help="plan file; else chosen to suit the plan")
@@ -215,7 +215,7 @@ def _runs(engine: str, stand_ins: str) -> str:
     if engine == "layers":
         return "the model's own layers"
     if engine == "dry":
-        return "the order, with compute slept"
+        return "the order, with sleeps in place of compute"
     return f"small stand-ins for the model's layers ({stand_ins})" if stand_ins else "small stand-ins"
 
 

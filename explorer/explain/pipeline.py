@@ -116,7 +116,7 @@ def runs(asked: Asked) -> Steps[Sentence | None]:
             broken += [i for i in own if i != largest]
     extra = len(job.stages) - len(groups)
     lead = (
-        f"**{extra} broken run{'s' * (extra > 1)}**: the model comes back to devices it has left,"
+        f"**{counted(extra, 'stage')} out of order**: the model comes back to devices it has left,"
         f" so microbatches cross {len(job.stages) - 1} boundaries instead of {len(groups) - 1}."
     )
     tried = yield from tries(asked, mends(asked, broken))

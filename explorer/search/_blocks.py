@@ -147,7 +147,7 @@ def make_block(
     need = bytes_needed(problem, costs, schedule, frame)
     yield None
     room = room_of(problem, costs.cluster.kind_of(order[0]))
-    fits = (need <= room) & there[:, None]
+    fits = (need <= room).all(axis=0) & there[:, None]
     forced = forced_s(problem, costs, schedule, frame, need, fits, room)
     yield None
     if limit < math.inf:
@@ -157,6 +157,7 @@ def make_block(
     hopeless = not fits.any()
     if hopeless and limit < math.inf:
         return
+    need = need.max(axis=0)
     if hopeless:
         need[~there] = np.inf
         fits[np.unravel_index(need.argmin(), need.shape)] = True

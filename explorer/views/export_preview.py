@@ -19,7 +19,7 @@ _BACK = {
     "order": (True, "Loads back to the same order of actions, which is all that this file says"),
     "different": (False, "Loads back to another strategy"),
     "unreadable": (False, "Does not load back"),
-    "write only": (None, "Cannot be read back: this target is written only"),
+    "write only": (None, "Cannot be read back: this target can only be written"),
 }
 _GIVEN = "; model and cluster have to be named, as the file does not"
 
@@ -92,7 +92,7 @@ def capability_table(resolved: Resolved) -> list[dict[str, Any]]:
     others = {entry.name: _others(entry.name, refusals(resolved, entry.name), rows) for entry in EXPORTERS}
     if any(others.values()):
         answers = {
-            name: {"answer": NO if said else YES, "how": "; ".join(said) or "nothing else stands against it"}
+            name: {"answer": NO if said else YES, "how": "; ".join(said) or "nothing else prevents it"}
             for name, said in others.items()
         }
         where = "the model, its samples"

@@ -155,7 +155,7 @@ def verdict_words(found: Comparison) -> str:
     if found.verdict == TOO_NOISY:
         return (
             f"No verdict, machine too busy: the ranks got {_got(found)} of the processor time they needed,"
-            f" and {share_words(QUIET)} is the least."
+            f" and a verdict takes at least {share_words(QUIET)}."
         )
     words = {CONFIRMED: "The run confirms the prediction.", OFF: "The prediction is off."}
     return words.get(
@@ -163,7 +163,10 @@ def verdict_words(found: Comparison) -> str:
     )
 
 
-_RAN = {"dry": "The plan's order, with compute slept,", "layers": "What ran of the model's own layers"}
+_RAN = {
+    "dry": "The plan's order, with sleeps in place of compute,",
+    "layers": "What ran of the model's own layers",
+}
 """Beginning of a sentence on what ran, by engine."""
 
 
@@ -308,7 +311,7 @@ def _checks(found: Comparison) -> list[dict[str, Any]]:
         text += f" (largest relative error {power_words(largest)})" if largest else ", bit for bit"
     rows: list[dict[str, Any]] = [{"ok": found.numerics_ok, "text": text + "."}]
     quiet = found.contention >= QUIET
-    least = f"; {share_words(QUIET)} is the least for a verdict" if not quiet else ""
+    least = f"; a verdict takes at least {share_words(QUIET)}" if not quiet else ""
     if found.engine != "dry":
         said = f"Contention {'low' if quiet else 'high'}: the ranks got {_got(found)} of the processor time"
         rows.append({"ok": quiet, "text": f"{said} they needed{least}."})

@@ -74,7 +74,7 @@ def verdict_view(scene: Scene, sentences: Sequence[Sentence]) -> tuple[dict[str,
     best = min(proposals, key=lambda item: item.step_time_s or 0.0, default=None)
     if best is None:
         if scene.report.feasible:
-            return quick | {"note": "no single change helps"}, None
+            return quick | {"note": "no single change tried helps"}, None
         advice = next((item.text for item in sentences if item.topic == "memory"), "")
         return quick | {"text": advice or quick["text"]}, None
     return quick | {

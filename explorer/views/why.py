@@ -12,7 +12,7 @@ from explorer.views.tiles import TIGHT, figures
 _TOPICS = {
     "memory": "Memory",
     "balance": "Balance",
-    "runs": "Broken runs",
+    "runs": "Order",
     "bubble": "Bubble",
     "recompute": "Recomputation",
     "communication": "Communication",

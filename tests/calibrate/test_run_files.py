@@ -94,7 +94,7 @@ def test_parts_that_were_predicted_from_the_profile_shift_all_classes_alike() ->
         ({"verdict": "too noisy"}, "too busy"),
         ({"verdict": "wrong numbers"}, "wrong numbers"),
         ({}, "does not hold what it timed"),
-        ({"engine": "dry"}, "compute was slept"),
+        ({"engine": "dry"}, "nothing was computed"),
         ({"engine": "slice", "parts": None}, "without parts"),
         ({"engine": "slice", "parts": {"predicted": {"compute": "long"}}}, "no duration"),
         ({"engine": "slice", "parts": {"predicted": {"compute": -1.0}}}, "no duration"),

@@ -201,6 +201,7 @@ class Tile(Strict):
     low: NotRequired[float | None]
     high: NotRequired[float | None]
     band_from: NotRequired[str | None]
+    narrow: NotRequired[str | None]
     measured: NotRequired[float | None]
     old: NotRequired[bool]
     note: NotRequired[str | None]
@@ -251,6 +252,26 @@ class Own(Strict):
     error: NotRequired[str]
 
 
+class TourButton(Strict):
+    """A button of the tour."""
+
+    action: str
+    label: str
+    suggested: bool
+
+
+class TourStep(Strict):
+    """A step of the tour, or its offer (step 0)."""
+
+    step: int
+    of: int
+    part: str
+    mark: str
+    title: str
+    text: str
+    actions: list[TourButton]
+
+
 class TilesView(Strict):
     """`Tiles.view`."""
 
@@ -260,6 +281,7 @@ class TilesView(Strict):
     reasons: NotRequired[list[Reason]]
     reasoning: NotRequired[bool]
     own: NotRequired[Own | None]
+    tour: NotRequired[TourStep | None]
 
 
 class Slider(Strict):
@@ -382,6 +404,64 @@ class TimelineView(Strict):
     critical: NotRequired[CriticalView | None]
     fixed: NotRequired[str | None]
     of_run: NotRequired[bool]
+
+
+class PartBytes(Strict):
+    """One part of a device's memory."""
+
+    name: str
+    bytes: float
+
+
+class HeldRow(Strict):
+    """Equal tensors that a device holds."""
+
+    name: str
+    part: str
+    count: int
+    bytes: float
+
+
+class RestRow(Strict):
+    """What is not told one by one."""
+
+    count: int
+    bytes: float
+
+
+class MomentView(Strict):
+    """Memory of one device of a lane at a time."""
+
+    lane: int
+    name: str
+    time_s: float
+    capacity_bytes: float
+    parts: list[PartBytes]
+    tensors: list[HeldRow]
+    rest: RestRow | None
+
+
+class AreaRow(Strict):
+    """Sums of one lane, of one of its devices (bytes: of all), or of all devices together."""
+
+    name: str
+    count: int
+    busy_s: list[float]
+    computing_s: float
+    inside_s: float
+    bubble_s: float
+    bytes: list[float]
+
+
+class AreaPlan(Strict):
+    """Sums of one plan between two times."""
+
+    name: str
+    length_s: float
+    busy: list[str]
+    moved: list[str]
+    lanes: list[AreaRow]
+    all: AreaRow
 
 
 class Row(Strict):
@@ -915,11 +995,20 @@ class StatesFile(TypedDict):
     error: str | None
 
 
+class SharedText(TypedDict):
+    """The plan shown, as a text."""
+
+    text: str
+    note: str
+    number: int
+
+
 class StatesView(TypedDict):
     """`States.view`."""
 
     rows: list[StateRow]
     file: StatesFile
+    shared: SharedText | None
     offer: str | None
     saved: str
     remarks: list[str]

@@ -102,7 +102,7 @@ def test_a_dry_run_speaks_of_order_alone() -> None:
         measured={"step_time_s": 6.64, "speedup": None, "iqr_s": 0.0},
     )  # fmt: skip
     assert "speedup" not in " ".join(rows(made))
-    assert "compute slept" in made["verdict"]["text"]
+    assert "sleeps in place of compute" in made["verdict"]["text"]
     assert made["checks"][0] == {
         "ok": None, "text": "Gradients were not checked, as nothing was computed."
     }  # fmt: skip

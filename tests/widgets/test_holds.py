@@ -34,7 +34,7 @@ def test_a_pinned_block_stays(bench: Explorer) -> None:
     bench.board.send_intent("move", layers=layers, to_lane="3" if lane != "3" else "0")
     assert bench.strategy == before
     assert "pinned" in bench.error
-    assert "press p" in bench.board.notice["text"]
+    assert "press P" in bench.board.notice["text"]
     bench.board.send_intent("pin", layers=layers, on=False)
     bench.board.send_intent("move", layers=layers, to_lane="3" if lane != "3" else "0")
     assert bench.strategy != before

@@ -50,8 +50,8 @@ def _step(a: Report, b: Report, names: tuple[str, str]) -> str:
 def _bubble(a: Report, b: Report, names: tuple[str, str]) -> str:
     one, other = (percent(report.bubble_fraction, sign=False) for report in (a, b))
     if one == other:
-        return f"Devices are idle for {one} of it with both."
-    return f"Devices are idle for {one} of it with {names[0]}, for {other} with {names[1]}."
+        return f"Devices are idle for {one} of the step with both."
+    return f"Devices are idle for {one} of the step with {names[0]}, for {other} with {names[1]}."
 
 
 def _activations(a: Point, b: Point, names: tuple[str, str]) -> str:
@@ -86,7 +86,7 @@ def _order(a: Report, b: Report, names: tuple[str, str]) -> list[str]:
     split = [any(x.op in (INPUT_GRAD, WEIGHT_GRAD) for x in order.lanes[-1]) for order in orders]
     if split[0] != split[1]:
         said.append(
-            f"{names[0] if split[0] else names[1]} splits its backwards into input and weight gradients."
+            f"{names[0] if split[0] else names[1]} splits each backward pass into input and weight gradients."
         )
     if len(orders[0].lanes) != len(orders[1].lanes):
         return said

@@ -105,7 +105,9 @@ class ExportPanel(Panel):
         found = kept[2] if kept is not None and known else nearest(now.resolved(), target)
         if found is None or not found.changes:
             raise InputError(
-                f"{target} runs the plan as it is" if found else f"nothing near is known that {target} runs",
+                f"{target} runs the plan as it is"
+                if found
+                else f"no plan near this one is known that {target} can run",
                 key="target", found=target, allowed="change the plan, or choose another target",
             )  # fmt: skip
         point = plan_point(found.resolved)

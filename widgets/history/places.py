@@ -65,6 +65,11 @@ def wanted() -> bool:
     server = os.environ.get("SERVER_SOFTWARE", "").lower()
     if server.startswith("voila") or any(name.startswith("VOILA") for name in os.environ):
         return False
+    return in_kernel()
+
+
+def in_kernel() -> bool:
+    """Tell whether this process is a kernel, whose cells somebody sees."""
     get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
     return getattr(get_ipython(), "kernel", None) is not None
 

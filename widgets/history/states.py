@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traitlets
 
+from explorer.explain.names import counted
 from widgets.base import STATIC, Widget
 
 
@@ -20,7 +21,7 @@ class States(Widget):
 
     def summary(self) -> str:
         """Return the number of states."""
-        return f"{len(self.view.get('rows', []))} states"
+        return counted(len(self.view.get("rows", [])), "state")
 
     def offer_download(self, name: str, kind: str, data: bytes) -> None:
         """Let the page save a file; `kind` is its media type."""

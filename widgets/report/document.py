@@ -141,6 +141,7 @@ def _parts(bench: Reported) -> list[dict[str, Any]]:
     board["view"] = board["view"] | {"editable": False}
     timeline["view"] = timeline["view"] | {"fixed": "Only the workbench edits the order"}
     graph = _state(parts.graph) | {"edits": False, "card": {}}
+    timeline |= {"asks": False, "moment": {}, "area": {}}
     return [
         {"name": "tiles", "kind": "tiles", "state": tiles},
         {"name": "board", "kind": "board", "state": board},

@@ -63,7 +63,8 @@ def calibration_of(now: Point, done: Done, folder: Path) -> Calibration | None:
             else "it computed wrong numbers"
         )
         refused = Correction(
-            cluster=None, refusal=f"Nothing is calibrated by this run: {why}. Run again when less else runs."
+            cluster=None,
+            refusal=f"This run cannot calibrate anything: {why}. Run again when the machine is less busy.",
         )
         return Calibration(correction=refused, cluster=cluster, point=None)
     found = correct(cluster, now.inputs.job, done.known, device=done.device)

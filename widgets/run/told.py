@@ -88,7 +88,7 @@ def why_no_errors(done: Done | SliceDone | None, now: Point) -> str:
         return "another plan ran"
     if isinstance(done, SliceDone):
         return "no profile of this machine"
-    return "machine was too busy" if done.comparison.verdict == TOO_NOISY else "compute was slept"
+    return "machine was too busy" if done.comparison.verdict == TOO_NOISY else "nothing was computed"
 
 
 def ran_own_layers(done: Done) -> bool:

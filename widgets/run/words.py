@@ -34,8 +34,8 @@ _FIXES: tuple[tuple[tuple[str, ...], Fix], ...] = (
     (("out of memory", "SIGKILL", "can't allocate memory", "Cannot allocate memory"),
      _MEMORY),
     (("stands still", "Timed out", "timed out"),
-     Fix("A rank waited too long, mostly because something else took the processors. Run again when less"
-         " else runs.", *_AGAIN)),
+     Fix("A rank waited too long, most likely because something else was using the processors. Run"
+         " again when the machine is less busy.", *_AGAIN)),
     (("did not start", "Address already in use", "EADDRINUSE"),
      Fix("The ranks could not be started. The log says why; often a second try works.", *_AGAIN)),
 )  # fmt: skip
@@ -122,7 +122,7 @@ LABELS = {
     "likeness": "likeness: real compute and messages",
     "torch": "likeness, then on torch's own pipelining",
     "layers": "own layers: the model itself, shortened",
-    "dry": "dry run: real messages, compute slept",
+    "dry": "dry run: real messages, sleeps in place of compute",
     SLICE: "slice: one rank at its full size, alone",
 }
 """Labels of the kinds of run; the name itself labels any other one."""

@@ -179,4 +179,4 @@ def _words(found: tuple[Choice, ...]) -> str:
     possible = [choice for choice in found if not choice.problem]
     anew = sum(choice.anew for choice in possible)
     text = f"{len(possible) - anew} of {len(found)} can order this plan as it is"
-    return text + (f", {anew} cut the model anew" if anew else "") + "; counted by simulation"
+    return text + (f", {anew} cut the model anew" if anew else "") + "; figures are simulated"

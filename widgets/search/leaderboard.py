@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traitlets
 
+from explorer.explain.names import counted
 from widgets.base import STATIC, Widget
 
 
@@ -29,4 +30,4 @@ class Leaderboard(Widget):
         rows = [row for row in self.view.get("rows", ()) if row["step_s"] is not None]
         if not rows:
             return "nothing yet"
-        return f"{len(rows)} results, best of {rows[0]['searcher']}: {rows[0]['label']}"
+        return f"{counted(len(rows), 'result')}, best of {rows[0]['searcher']}: {rows[0]['label']}"

@@ -131,7 +131,7 @@ def _line(point: dict[str, Any], columns: int, *, scaling: bool) -> str:
     own = " class=own" if point["now"] else ""
     name = f"{point['value']:g}" + (" (now)" if point["now"] else "")
     if point["step_time_s"] is None:
-        problem = f"<b>▲ cannot be:</b> {escape(point['problem'] or '')}"
+        problem = f"<b>▲ impossible:</b> {escape(point['problem'] or '')}"
         cells = f'<td class="warn" colspan={columns - 1} style="white-space:normal">{problem}</td>'
     else:
         cells = "".join(f'<td class="n">{cell}</td>' for cell in _cells(point, scaling=scaling))

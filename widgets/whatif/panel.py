@@ -153,5 +153,5 @@ def _number(name: str, value: Any) -> float:
     whole = name != "bandwidth"
     if not 0 < number < float("inf") or (whole and not number.is_integer()):
         allowed = "a whole number of 1 or more" if whole else "a number above 0"
-        raise InputError(f"{value!r} cannot be", key=name, found=value, allowed=allowed)
+        raise InputError(f"{value!r} is impossible", key=name, found=value, allowed=allowed)
     return number

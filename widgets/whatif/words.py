@@ -131,7 +131,7 @@ def _verdict(point: Point, changes: Mapping[str, float], found: Report | str) ->
     said = ", ".join(_change(key, changes[key]) for key in _WORDS if key in changes)
     what = said[:1].upper() + said[1:]
     if not isinstance(found, Report):
-        return {"level": "bad", "text": f"**{what}: cannot be.** {found}"}
+        return {"level": "bad", "text": f"**{what}: impossible.** {found}"}
     step = (
         f"{format_seconds(found.step_time_s)} a step ({_more(found.step_time_s, point.report.step_time_s)})"
     )

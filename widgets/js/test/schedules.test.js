@@ -29,6 +29,6 @@ test("paper, needs and cut stand in one line; what is missing is left out", () =
   assert.equal(footWords(row({})), "P (2020) · needs 1 copy");
   assert.equal(footWords(row({ paper: "", needs: "", cuts: "evenly" })), "cuts the model anew: evenly");
   assert.equal(stateWords(row({ problem: "2 copies" })), "2 copies");
-  assert.equal(stateWords(row({ state: "waiting" })), "being counted");
+  assert.equal(stateWords(row({ state: "waiting" })), "being simulated");
   assert.equal(stateWords(row({})), "");
 });

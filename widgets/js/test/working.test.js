@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { fieldWords, onWorking, SAID_AFTER_MS, sinceWords, Telling } from "../src/common/working.js";
+import { enough, fieldWords, onEnough, onWorking, phaseWords, SAID_AFTER_MS, sinceWords, Telling } from "../src/common/working.js";
 
 function page(t) {
   t.mock.timers.enable({ apis: ["setTimeout"] });
@@ -17,7 +17,7 @@ function page(t) {
   const heard = [];
   const stop = onWorking(
     () => "b1",
-    (text) => heard.push(text),
+    (work) => heard.push(work && work.text),
   );
   const state = { pending: false };
   return { heard, stop, state, telling: (bench) => new Telling(() => bench, () => state.pending) };
@@ -53,9 +53,47 @@ test("a quick answer is no word worth, and another workbench's work is not ours"
   assert.deepEqual(heard, []);
 });
 
+test("how far it is follows what Python does, for this field alone", (t) => {
+  const { state, telling } = page(t);
+  const seen = [];
+  const stop = onWorking(
+    () => "b1",
+    (work) => seen.push(work && [work.phase, work.share]),
+  );
+  const own = telling("b1");
+  own.doing({ key: "model", text: "reading the model", at: 1, of: 3 });
+  state.pending = true;
+  own.begin("Loading llama3-8b", "model");
+  own.doing({ key: "model", text: "reading the model", at: 1, of: 3 });
+  t.mock.timers.tick(SAID_AFTER_MS);
+  own.doing({ key: "cluster", text: "simulating a step", at: 2, of: 2 });
+  own.doing({ key: "model", text: "simulating a step", at: 3, of: 3 });
+  own.doing(null);
+  state.pending = false;
+  own.answered();
+  assert.deepEqual(seen, [["reading the model, step 1 of 3", 0], ["simulating a step, step 3 of 3", 2 / 3], null]);
+  stop();
+});
+
+test("any part of the same workbench can have enough of it", (t) => {
+  page(t);
+  let asked = 0;
+  const stop = onEnough(
+    () => "b1",
+    () => (asked += 1),
+  );
+  enough("b2");
+  enough("b1");
+  stop();
+  enough("b1");
+  assert.equal(asked, 1);
+});
+
 test("words", () => {
+  assert.equal(phaseWords(null), "");
+  assert.equal(phaseWords({ text: "simulating a step", at: 1, of: 1 }), "simulating a step");
   assert.equal(fieldWords({ key: "model" }, "llama3-8b"), "Loading llama3-8b");
-  assert.equal(fieldWords({ key: "cluster" }, ""), "Placing it on the usual devices");
+  assert.equal(fieldWords({ key: "cluster" }, ""), "Placing the model on the usual devices");
   assert.equal(fieldWords({ key: "global_batch", label: "Batch" }, 128), "Working out batch 128");
   assert.equal(sinceWords(999), "");
   assert.equal(sinceWords(3200), "3\u00a0s");

@@ -142,6 +142,19 @@ export function shownReplicas(replicas) {
 }
 
 /**
+ * How many replicas are named before "+N": as many as fit beside it, 0 where not even one does.
+ * @param {number[][]} replicas @param {number} count all of them
+ */
+export function namedReplicas(replicas, count) {
+  for (let shown = shownReplicas(replicas); shown > 0; shown -= 1) {
+    const more = count > shown ? `+${count - shown}` : "";
+    const words = replicas.slice(0, shown).map(rangeWords).join("");
+    if (!more || words.length + Math.max(0, more.length - 2) <= MOST_LETTERS) return shown;
+  }
+  return 0;
+}
+
+/**
  * A compact lane's devices in as few letters as say them: its replicas where they fit, else the span of all, else their number.
  * @param {{replicas: number[][], replica_count?: number, span?: number[] | null, device_count?: number}} lane
  */

@@ -1,8 +1,8 @@
 // The strip below a lane: what travels from it to other lanes, over which link, and what a broken run costs.
 
 import { h, keyed, triangle } from "../common/dom.js";
-import { bytes, seconds, typeset } from "../common/format.js";
-import { allAlike, linkClass, linkThickness } from "./layout.js";
+import { bytes, plural, seconds, typeset } from "../common/format.js";
+import { allAlike, linkClass, linkThickness, shortName } from "./layout.js";
 import { patch, stale } from "./patch.js";
 import { detourWords } from "./preview.js";
 
@@ -69,7 +69,7 @@ export function drawLinks(ctx, element, { lane, compact }) {
       if (row.note) patch(div.lastChild, { text: typeset(row.note) });
       else if (row.more)
         patch(div.lastChild, {
-          text: `and ${row.more.length} more links, ${bytes(row.more.reduce((sum, link) => sum + (link.step_bytes ?? 0), 0))} a step`,
+          text: `and ${plural(row.more.length, "more link")}, ${bytes(row.more.reduce((sum, link) => sum + (link.step_bytes ?? 0), 0))} a step`,
         });
       else drawLink(ctx, div, row, compact);
     },
@@ -77,7 +77,7 @@ export function drawLinks(ctx, element, { lane, compact }) {
 }
 
 function drawLink(ctx, div, { link, far }, compact) {
-  const name = `${far ? `to ${ctx.lane(link.to_lane)?.name ?? link.to_lane}, ` : ""}${link.name ?? KIND_NAMES[link.kind] ?? link.kind}`;
+  const name = `${far ? `to ${shortName(ctx.lane(link.to_lane)?.name ?? link.to_lane)}, ` : ""}${link.name ?? KIND_NAMES[link.kind] ?? link.kind}`;
   const both = link.forward_bytes != null && link.backward_bytes === link.forward_bytes;
   const per =
     link.forward_bytes == null

@@ -163,7 +163,7 @@ export function linkWords(state, { cause = "gone", dropped = false, busy = false
     return { level: "error", text: "**The connection to the kernel is interrupted.** The page keeps trying; nothing can be changed meanwhile." };
   }
   if (state !== "slow") return null;
-  if (busy) return { level: "info", text: "The kernel is busy; your change is made as soon as it is free." };
+  if (busy) return { level: "info", text: "The kernel is busy; your change will be made as soon as it is free." };
   return { level: "info", text: `The kernel has not answered yet. If it was restarted or has ended: ${way}` };
 }
 

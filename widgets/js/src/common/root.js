@@ -1,10 +1,14 @@
 // What every widget's root element does: theme, keyboard guard, notice strip, clean-up.
 
 import { bold, h, keyed, set } from "./dom.js";
+import { takeDrops } from "./drops.js";
 import { attachKeys } from "./keys.js";
+import { onWorking } from "./working.js";
 
 /** Widgets that are still good to look at when their kernel is gone; in the others nothing can be pressed. */
 const READABLE = new Set(["tiles", "board", "timeline", "graph", "heatmap"]);
+/** Widgets that show by themselves that the plan is about to change. */
+const CURRENT = new Set(["controls", "tiles", "board"]);
 /** Widgets that say by themselves that it is gone. */
 const SAYING = ".sx-tiles, .sx-board";
 
@@ -19,6 +23,7 @@ export function makeRoot(el, model, name, label) {
     if (!event.ctrlKey && !event.metaKey) event.stopPropagation();
   });
   attachKeys(root, name);
+  takeDrops(root, () => root.dataset.bench);
   const notices = h("div", { class: "sx-notices" });
   root.append(notices);
   const dismiss = () => {
@@ -35,8 +40,12 @@ export function makeRoot(el, model, name, label) {
   model.on("change:notice", show);
   const unwatch = model.link?.watch(show);
   show();
+  const unwork = onWorking(
+    () => root.dataset.bench,
+    (work) => set(root, { "data-stale": work && !CURRENT.has(name) ? "" : null }),
+  );
   el.append(root);
-  return { root, close: watchTheme(root, () => {}, [() => model.off("change:notice", show), () => unwatch?.()]) };
+  return { root, close: watchTheme(root, () => {}, [() => model.off("change:notice", show), () => unwatch?.(), unwork]) };
 }
 
 /** What this widget says of its kernel: the tiles say it in their sentence, the board always, any other if nobody else does. */

@@ -1,52 +1,77 @@
 // What the kernel is working on for the bar, told to the other parts of the same workbench. No DOM but events.
 
-/** Name of the page's event: `{bench, text}`; `text: null` says that it is done. */
+/** Name of the page's event: `{bench, work}`; `work: null` says that it is done. */
 export const WORKING = "sx-working";
+/** Name of the page's event by which any part of a workbench asks to end it: `{bench}`. */
+const ENOUGH = "sx-enough";
 /** An answer within this time is not worth a word: a flicker would cost more than it says. */
 export const SAID_AFTER_MS = 150;
 
-const tell = (bench, text) => document.dispatchEvent(new CustomEvent(WORKING, { detail: { bench, text } }));
+const send = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
 
 /** What setting a field makes the kernel do. @param {{key: string, label?: string}|undefined} field */
 export function fieldWords(field, value) {
   if (field?.key === "model") return `Loading ${value}`;
-  if (field?.key === "cluster") return `Placing it on ${value || "the usual devices"}`;
+  if (field?.key === "cluster") return `Placing the model on ${value || "the usual devices"}`;
   return `Working out ${(field?.label ?? "it").toLowerCase()} ${value}`;
 }
 
-/** Says what is under way once it takes a moment, and when it is done. */
+/** What is done now, and how far that is: "reading the model, step 1 of 3". @param {{text: string, at: number, of: number}|null} doing of Python */
+export const phaseWords = (doing) => (doing ? `${doing.text}${doing.of > 1 ? `, step ${doing.at} of ${doing.of}` : ""}` : "");
+
+/** Says what is under way once it takes a moment, how far it is, and when it is done. */
 export class Telling {
   /** @param {() => string} bench @param {() => boolean} pending whether an answer is outstanding */
   constructor(bench, pending) {
-    this.bench = bench;
-    this.pending = pending;
-    this.timer = 0;
-    this.told = false;
+    Object.assign(this, { bench, pending, timer: 0, work: null, told: false });
   }
 
-  begin(text) {
+  begin(text, key = "") {
     clearTimeout(this.timer);
+    this.work = { text, key, since: Date.now(), phase: "", share: null };
     this.timer = setTimeout(() => {
       if (!this.pending()) return;
       this.told = true;
-      tell(this.bench(), text);
+      this.tell(this.work);
     }, SAID_AFTER_MS);
+  }
+
+  /** Python says what is done now. @param {{key: string, text: string, at: number, of: number}|null} doing */
+  doing(doing) {
+    if (!this.work || !doing || doing.key !== this.work.key) return;
+    this.work = { ...this.work, phase: phaseWords(doing), share: doing.of > 1 ? (doing.at - 1) / doing.of : null };
+    if (this.told) this.tell(this.work);
   }
 
   /** Something was answered: is it the last? */
   answered() {
     if (this.pending()) return;
     clearTimeout(this.timer);
-    if (this.told) tell(this.bench(), null);
+    this.work = null;
+    if (this.told) this.tell(null);
     this.told = false;
+  }
+
+  tell(work) {
+    send(WORKING, { bench: this.bench(), work });
   }
 }
 
-/** Call back with the text of a workbench, or null. Returns what ends it. @param {() => string} bench @param {(text: string|null) => void} heard */
+/** Call back with what a workbench works on, or null. Returns what ends it. @param {() => string} bench @param {(work: any) => void} heard */
 export function onWorking(bench, heard) {
-  const listen = (event) => event.detail && (event.detail.bench ?? "") === bench() && heard(event.detail.text);
+  const listen = (event) => event.detail && (event.detail.bench ?? "") === bench() && heard(event.detail.work);
   document.addEventListener(WORKING, listen);
   return () => document.removeEventListener(WORKING, listen);
+}
+
+/** Ask to end what is under way. @param {string} bench */
+export const enough = (bench) => send(ENOUGH, { bench });
+
+/** Call back when somebody has enough of it. Returns what ends it. @param {() => string} bench @param {() => void} heard */
+export function onEnough(bench, heard) {
+  const listen = (event) => event.detail?.bench === bench() && heard();
+  document.addEventListener(ENOUGH, listen);
+  return () => document.removeEventListener(ENOUGH, listen);
 }
 
 /** "3 s" since a moment; nothing in the first second. @param {number} ms */

@@ -5,8 +5,9 @@ import { h, keyed, set } from "../common/dom.js";
 import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
-import { fieldWords, Telling } from "../common/working.js";
-import { drawFields } from "./fields.js";
+import { fieldWords, onEnough, onWorking, Telling } from "../common/working.js";
+import { BusyField } from "./busy.js";
+import { drawFields, giveBack } from "./fields.js";
 
 function render({ model, el }) {
   const { root, close } = makeRoot(el, model, "controls", "Strategy");
@@ -22,14 +23,22 @@ function render({ model, el }) {
   });
   root.append(h("div", { class: "c-bar" }, fields, buttons));
   const sync = new Sync(model, ["view"], draw);
-  const telling = new Telling(
-    () => model.get("bench") ?? "",
-    () => sync.pending,
-  );
+  const bench = () => model.get("bench") ?? "";
+  const telling = new Telling(bench, () => sync.pending);
+  const busy = new BusyField(root, bench);
+  const ends = [
+    onWorking(bench, (work) => busy.show(work)),
+    onEnough(bench, () => {
+      giveBack(fields);
+      model.send({ cancel: true });
+    }),
+  ];
+  const doing = () => telling.doing(model.get("doing"));
+  model.on("change:doing", doing);
   const send = (key, value) => {
     sync.send("set", { key, value });
     const field = (model.get("view")?.fields ?? []).find((item) => item.key === key);
-    telling.begin(fieldWords(field, value));
+    telling.begin(fieldWords(field, value), key);
   };
   function draw() {
     telling.answered();
@@ -42,6 +51,9 @@ function render({ model, el }) {
   const stay = arrive(model, root);
   return () => {
     stay();
+    model.off("change:doing", doing);
+    for (const end of ends) end();
+    busy.stop();
     sync.close();
     close();
     root.remove();

@@ -169,7 +169,7 @@ function drawTab(tab, { name, notes, refused }, chosen) {
 /** An address that may be a link; anything but the web is not. */
 const safeAddress = (text) => (/^https:\/\//.test(text ?? "") ? text : null);
 
-const saidOf = ({ name, lines, gone }) => `Copied ${plural(lines, "line")} of ${name}${gone > lines ? `; ${plural(gone - lines, "line")} more are gone from it` : ""}`;
+const saidOf = ({ name, lines, gone }) => `Copied ${plural(lines, "line")} of ${name}${gone > lines ? `; ${plural(gone - lines, "more line")} to be deleted` : ""}`;
 
 function drawFiles({ files, preview, omitted }, rows, file) {
   keyed(

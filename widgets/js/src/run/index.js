@@ -44,7 +44,7 @@ function makePage(root, act) {
   const live = makeLive();
   const failure = makeFailure(act);
   const standIns = h("p", { class: "run-other" });
-  const stopped = h("p", { class: "run-stopped", text: "The last run was stopped midway; it says nothing. Every rank is ended." });
+  const stopped = h("p", { class: "run-stopped", text: "The last run was stopped midway, so it has no result. All of its ranks have ended." });
   const result = makeResult(act);
   const calibration = makeCalibration();
   root.append(

@@ -101,7 +101,7 @@ function makeRow() {
   );
 }
 
-const LABELS = { use: "Use", beside: "Beside", count: "Count" };
+const LABELS = { use: "Use", beside: "Beside", count: "Simulate" };
 
 function drawRow(tr, row, shown, most, view) {
   const [head, bubble, activations, versions, step, state] = tr.children;
@@ -134,7 +134,7 @@ function drawRow(tr, row, shown, most, view) {
 function titleOf(kind, row) {
   if (kind === "use") return `Put ${row.name} on the board; Undo takes it back`;
   if (kind === "beside") return `Draw ${row.name} as plan B below the plan shown, on one axis`;
-  return `Simulate ${row.name}: it is large or slow, so it is not counted by itself`;
+  return `Simulate ${row.name}: it is large or slow, so it is not simulated unasked`;
 }
 
 /** A bar for each stage's devices, on one scale for all schedules. */

@@ -35,5 +35,5 @@ export function footWords(row) {
 /** Why there are no figures yet, or what is wrong. */
 export function stateWords(row) {
   if (row.problem) return row.problem;
-  return { waiting: "being counted", asked: "not counted by itself", counted: "" }[row.state] ?? "";
+  return { waiting: "being simulated", asked: "not simulated unasked", counted: "" }[row.state] ?? "";
 }

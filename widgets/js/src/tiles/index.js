@@ -2,20 +2,27 @@
 // show what the board estimates.
 
 import { h, keyed } from "../common/dom.js";
+import { onDropped } from "../common/drops.js";
 import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
-import { onWorking, sinceWords } from "../common/working.js";
+import { enough, onWorking, sinceWords } from "../common/working.js";
 import { BoardThere, MISSING } from "./board-there.js";
 import { Own } from "./own.js";
 import { Ending, PREVIEW, previewed, previewedVerdict, previewOf } from "./preview.js";
+import { Sure } from "./sure.js";
 import { drawTile, makeTile } from "./tile.js";
+import { Tour } from "./tour.js";
 import { drawVerdict, holdVerdict, makeVerdict } from "./verdict.js";
 import { Why } from "./why.js";
+
+/** Action of the button that ends what the kernel does for a field. */
+const CANCEL = "cancel_work";
 
 function render({ model, el }) {
   const { root, close } = makeRoot(el, model, "tiles", "Predicted figures");
   const act = (action) => {
+    if (action === CANCEL) return enough(model.get("bench") ?? "");
     sync.send("action", { action });
     if (action === "show_board") board.again();
   };
@@ -23,7 +30,9 @@ function render({ model, el }) {
   const verdict = makeVerdict(act);
   const why = new Why(act);
   const own = new Own((fields) => sync.send("measured", fields), act);
-  root.append(tiles, own.element, verdict, why.element);
+  const tour = new Tour(root, () => model.get("bench") ?? "", act);
+  const sure = new Sure(tiles);
+  root.append(tiles, sure.element, own.element, verdict, why.element);
   const sync = new Sync(model, ["view"], () => changed());
   let preview = null;
   let working = null; // what the kernel does for the bar, and since when
@@ -48,6 +57,8 @@ function render({ model, el }) {
     tiles.style.setProperty("--count", view.tiles?.length ?? 1);
     const now = view.tiles ?? [];
     keyed(tiles, preview ? now.map((tile) => previewed(tile, preview)) : now, (tile) => tile.key, makeTile, drawTile);
+    sure.draw(now);
+    tour.draw(model.link?.shut ? null : view.tour);
     own.draw(view.own ?? null, model.link?.shut ?? false);
     holdVerdict(verdict, preview != null);
     drawVerdict(verdict, sentence(view.verdict));
@@ -60,7 +71,7 @@ function render({ model, el }) {
   function sentence(now) {
     const { link } = model;
     if (link?.words) return { level: link.shut ? "bad" : "busy", text: link.words.text, actions: link.shut ? [] : now?.actions };
-    if (working) return { level: "busy", text: `**${working.text}.**`, note: sinceWords(Date.now() - working.since), actions: [] };
+    if (working) return workingVerdict(working);
     if (preview) return previewedVerdict(now, preview);
     return board.missing ? MISSING : now;
   }
@@ -71,11 +82,15 @@ function render({ model, el }) {
   );
   const unwork = onWorking(
     () => model.get("bench") ?? "",
-    (text) => {
+    (work) => {
       clearInterval(working?.timer);
-      working = text ? { text, since: Date.now(), timer: setInterval(draw, 1000) } : null;
+      working = work && { ...work, timer: setInterval(draw, 1000) };
       draw();
     },
+  );
+  const undrop = onDropped(
+    () => model.get("bench") ?? "",
+    (name, text) => sync.send("drop_text", { name, text }),
   );
   const listen = (event) => {
     const next = previewOf(event.detail, model.get("bench"), preview);
@@ -93,12 +108,25 @@ function render({ model, el }) {
     document.removeEventListener(PREVIEW, listen);
     clearInterval(working?.timer);
     unwork();
+    undrop();
+    tour.close();
     board.stop();
     cancelAnimationFrame(frame);
     ending.stop();
     sync.close();
     close();
     root.remove();
+  };
+}
+
+/** Of what the kernel does for a field: what, how far, how to end it. */
+function workingVerdict({ text, phase, share, since }) {
+  return {
+    level: "busy",
+    text: phase ? `**${text}:** ${phase}.` : `**${text}.**`,
+    progress: share,
+    note: sinceWords(Date.now() - since),
+    actions: [{ action: CANCEL, label: "Cancel", title: "Keep the plan as it is (Esc)" }],
   };
 }
 
