@@ -560,6 +560,7 @@ class Node(Strict):
     other_lanes: NotRequired[list[tuple[str, int]] | list[list[str | int]]]
     other_stages: NotRequired[list[int]]
     moved: NotRequired[int]
+    own_layouts: NotRequired[int]
     forward_s: float
     backward_s: float
     memory_bytes: float

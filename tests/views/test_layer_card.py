@@ -14,6 +14,7 @@ from explorer.export.features import uses
 from explorer.plan import load_plan, make_plan, resolve, save_plan
 from explorer.strategies.differences import compare_strategies
 from explorer.strategies.memory_choices import MEMORY_CHOICES, with_memory_choice
+from explorer.views.graph import graph_view
 from explorer.views.layer_card import (
     LAYOUT,
     MEMORY,
@@ -127,3 +128,13 @@ def test_a_comparison_names_the_layers_with_a_layout_of_their_own() -> None:
     assert compare_strategies(START.job, job) == [
         f"stage 0: layouts of single layers none -> {UP}: seq over tensor"
     ]
+
+
+def test_the_graph_says_which_layers_have_a_layout_of_their_own() -> None:
+    job = changed(SCENE, Card(layer=UP, alike=True), Choice(LAYOUT, "by sequence"))
+    view = graph_view(scene_of(START.with_job(job)), opened=["layers.3/*"])
+    counts = {node["id"]: node["own_layouts"] for node in view["nodes"] if "own_layouts" in node}
+    assert counts[UP] == counts["layers.3"] == counts["layers.3.mlp"] == 1
+    assert sum(n for key, n in counts.items() if "×" in key) == 11
+    plain = graph_view(SCENE, opened=["layers.3/*"])
+    assert not any("own_layouts" in node for node in plain["nodes"])
