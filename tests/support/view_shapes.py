@@ -633,6 +633,7 @@ class LayerCardView(Strict):
     whole: bool
     title: str
     where: str
+    stage: int
     alike: int
     all_alike: bool
     stages: int
