@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from threading import RLock
 from typing import Any, Protocol
 
 from explorer.base.errors import ExplorerError, InputError
@@ -34,7 +34,7 @@ CARD_INTENTS = (INSPECT, CHOOSE) = ("inspect", "choose_for_layer")
 class Carded(Protocol):
     """The workbench as a card sees it."""
 
-    lock: AbstractContextManager[Any]
+    lock: RLock
     """Lock held by all code that touches the workbench."""
     history: History
     """States; the present one is what the card is about."""

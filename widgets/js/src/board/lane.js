@@ -117,7 +117,12 @@ function drawName(parts, lane, compact, narrow) {
 
 /** What stands for a lane's devices: a box for each of the first replicas with the link between them; compact, only words. */
 function deviceItems(lane, compact, narrow) {
-  if (compact) return compactDevices(lane).map((text, i) => ({ key: `r${i}`, text }));
+  if (compact)
+    return compactDevices(lane).map((text, i) => ({
+      key: `r${i}`,
+      text,
+      device: lane.replicas[i] && rangeWords(lane.replicas[i]) === text ? lane.replicas[i][0] : null,
+    }));
   const shown = shownReplicas(lane.replicas, replicaCount(lane), narrow);
   if (!shown) return compactDevices(lane).map((text, i) => ({ key: `r${i}`, text }));
   const more = replicaCount(lane) - shown;
