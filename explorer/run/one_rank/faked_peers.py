@@ -78,7 +78,7 @@ class FakedPeers:
             storage = weight.untyped_storage()
             if name in self._held and not storage.size():
                 storage.resize_(weight.numel() * weight.element_size())
-                for piece in weight.data.view(-1).split(self._held[name].numel()):
+                for piece in torch.split(weight.data.view(-1), self._held[name].numel()):
                     piece.copy_(self._held[name][: piece.numel()])
         self.spent_s += self._clock() - begin
 

@@ -1,4 +1,4 @@
-"""Bytes under ZeRO: what ranks hold is what is predicted of them, but for a reduction that is still under way."""
+"""Bytes under ZeRO: ranks hold what is predicted of them, but for a reduction that is still under way."""
 
 from __future__ import annotations
 
