@@ -111,7 +111,7 @@ def _place(
         options.insert(0, {"value": "", "label": "as usual" if key == "cluster" else "choose…"})
     return {
         "key": key, "label": label, "kind": "select", "value": value, "options": options,
-        "width_px": max(84, 34 + 7 * len(value)), "title": about.get(value),
+        "width_px": max(84, 36 + 8 * len(value)), "title": about.get(value),
     }  # fmt: skip
 
 

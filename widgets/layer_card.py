@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from threading import RLock
-from typing import Any, Protocol
+from typing import Protocol
 
 from explorer.base.errors import ExplorerError, InputError
 from explorer.simulation.simulate import simulate

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from explorer.base.units import format_seconds
+from explorer.explain.names import counted
 from explorer.export import EXPORTERS
 
 from .parts import Parts
@@ -89,10 +90,11 @@ def _search(point: Point, bench: Touring) -> str:
 
 def _take_along(point: Point, bench: Touring) -> str:
     del point, bench
+    targets = counted(len(EXPORTERS.names()), "target")
     return (
-        f"**Export** writes the plan for {len(EXPORTERS.names())} targets and says what each cannot express."
-        " **History** has every state, saves the plan, copies it as one short text and makes a report. Run"
-        " checks the prediction on this machine. **?** shows the keys of a part."
+        f"**Export** writes the plan for {targets} and says what each cannot express. **History** has"
+        " every state, saves the plan, copies it as one short text and makes a report. Run checks the"
+        " prediction on this machine. **?** shows the keys of a part."
     )
 
 

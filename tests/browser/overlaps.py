@@ -65,6 +65,13 @@ FINDER = """
         top: Math.max(box.top, rect.top + spare), bottom: Math.min(box.bottom, rect.bottom - spare) });
     }
   }
+  // the geometry of a text that ends in dots is that of what is left of it
+  for (const e of frame.querySelectorAll('*')) {
+    if (e instanceof SVGElement || e.closest(floats)) continue;
+    if (getComputedStyle(e).textOverflow !== 'ellipsis') continue;
+    if (e.clientWidth > 2 && e.scrollWidth > e.clientWidth + 1 && shown(e))
+      cut.push(`${name(e)} "${e.textContent.trim().slice(0, 60)}" ends in dots`);
+  }
   boxes.sort((a, b) => a.top - b.top);
   const over = [];
   for (let i = 0; i < boxes.length; i++) {

@@ -75,6 +75,13 @@ def test_it_says_everything_in_words(report: str, bench: Explorer) -> None:
     assert len(report) < 3_000_000
 
 
+def test_it_keeps_both_plans(report: str, bench: Explorer) -> None:
+    texts = re.findall(r'<pre class="r-text" tabindex="0">(.*?)</pre>', report)
+    assert [core.load_plan(text).plan.strategy for text in texts] == [bench.strategy, bench.other]
+    files = [dict(attrs) for tag, attrs in Parsed(report).tags if tag == "a" and "download" in dict(attrs)]
+    assert [a["download"] for a in files] == ["plan-a.yaml", "plan-b.yaml"]
+
+
 def test_it_asks_for_nothing(report: str) -> None:
     tags = Parsed(report).tags
     policy = next(a["content"] for tag, a in tags if a.get("http-equiv") == "Content-Security-Policy")

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from explorer.base.errors import ExplorerError, InputError
 from explorer.base.formats import yaml_text
 from explorer.base.plain_data import SUFFIXES, parse_document, read_document
+from explorer.explain.names import counted
 from explorer.importing import SourceText, recognised, source_text
 from explorer.plan import SHARED, from_document, own_files, share_text, to_document
 from explorer.plan_text import LINK, is_packed, unpacked
@@ -209,7 +210,7 @@ class HistoryPanel(Panel):
         """Give the page the plan shown as a text, and say what it does not carry."""
         resolved = self._bench.resolved()
         text, names = share_text(resolved.plan, resolved.graphs), own_files(resolved.plan)
-        note = f"{len(text)} characters" if len(text) <= LINK else f"{len(text)} characters, long for a link"
+        note = counted(len(text), "character") + ("" if len(text) <= LINK else ", long for a link")
         carried = f"; it names {', '.join(names)}, which whoever opens it needs too" if names else ""
         number = int((self._shared or {}).get("number", 0)) + 1
         self._shared = {"text": text, "note": note + carried, "number": number}

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { costOn, moved, nearestStop, nextStop, stops } from "../src/board/estimate.js";
-import { allAlike, compactDevices, fitScale, groupSummary, shortName, linkThickness, mayFit, memoryLevel, memorySegments, rowAt, rowsOf, shownReplicas } from "../src/board/layout.js";
+import { allAlike, compactDevices, fitScale, groupSummary, shortName, linkThickness, mayFit, memoryLevel, memorySegments, namedReplicas, rowAt, rowsOf, shownReplicas } from "../src/board/layout.js";
 import { Catalog, pieceLabel, piecesOf } from "../src/board/model.js";
 
 const layer = (id, seconds = 1) => ({
@@ -219,4 +219,12 @@ test("a compact lane of many stages is named by the first and the last", () => {
   assert.equal(shortName("Stages 0, 16, 32, 112"), "Stages 0…112");
   assert.equal(shortName("Stages 3, 11"), "Stages 3, 11");
   assert.equal(shortName("Stage 7"), "Stage 7");
+});
+
+test("replicas are named as long as their number has room beside them", () => {
+  const group = (from, count) => Array.from({ length: count }, (_, i) => from + i);
+  assert.equal(namedReplicas([group(0, 8), group(8, 8)], 2), 2);
+  assert.equal(namedReplicas([group(0, 8), group(8, 8)], 1024), 1, "one, and +1023");
+  assert.equal(namedReplicas([group(8192, 8), group(8200, 8)], 1024), 0, "then the span of all");
+  assert.equal(namedReplicas([[0], [1], [2], [3], [4]], 5), 3);
 });

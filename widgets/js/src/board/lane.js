@@ -168,8 +168,8 @@ export function deviceWords(lane) {
   return `gpu ${groups.length > 1 ? `${groups.slice(0, -1).join(", ")} and ${groups[groups.length - 1]}` : (groups[0] ?? "?")}`;
 }
 
-/** What " binds" adds to a lane's words. */
-const BINDS_PX = 34;
+/** What " binds" and ", locked" add to a lane's words. */
+const [BINDS_PX, LOCKED_PX] = [34, 42];
 
 function drawTrack(ctx, parts, state) {
   const { lane, preview, isTarget, refused, pieces } = state;
@@ -235,10 +235,11 @@ function drawSlot(ctx, element, { at, gain, refused }) {
 /** Where a lane's words go: behind its end, or at the right edge where there is no room, over the chips. */
 function placeEnd(ctx, { lane, preview, boundaries, compact }, { end, ideal }) {
   const changes = Boolean(preview) && Math.abs(time(preview) - time(lane)) > 1e-12;
-  const px = (changes ? 128 : 62) + (compact ? 56 : 0);
+  const more = (lane.binds ? BINDS_PX : 0) + (lane.locked ? LOCKED_PX : 0); // beside the sum, or below it where it is longer
+  const px = (changes ? 128 : 62) + (compact ? 56 + more : Math.max(0, more - 20));
   let left = end * ctx.trackPx + (boundaries.length ? 20 : 8);
   if (left < ideal * ctx.trackPx + 6 && left + px > ideal * ctx.trackPx) left = ideal * ctx.trackPx + 8;
-  return { changes, left, outside: left + px > ctx.trackPx, px: px + (lane.binds ? BINDS_PX : 0) };
+  return { changes, left, outside: left + px > ctx.trackPx, px: px + 14 };
 }
 
 function drawEnd(ctx, element, { lane, preview, isTarget, refused, bad, compact, changes, left, outside }) {

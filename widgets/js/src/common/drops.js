@@ -13,10 +13,10 @@ const holdsFiles = (event) => [...(event.dataTransfer?.types ?? [])].includes("F
  */
 export function takeDrops(root, bench) {
   root.addEventListener("dragover", (event) => {
-    if (holdsFiles(event)) event.preventDefault();
+    if (holdsFiles(event) && bench()) event.preventDefault();
   });
   root.addEventListener("drop", async (event) => {
-    if (!holdsFiles(event) || event.defaultPrevented) return;
+    if (!holdsFiles(event) || event.defaultPrevented || !bench()) return; // a report opens nothing
     event.preventDefault();
     const file = event.dataTransfer.files?.[0];
     if (!file) return;

@@ -121,7 +121,7 @@ function render({ model, el }) {
     const element = h(
       "div",
       { class: "h-files" },
-      h("label", { class: "h-open" }, h("span", { text: "Open a plan (a file, or its text), a session or a trainer's config" }), path),
+      h("label", { class: "h-open" }, h("span", { text: "A plan or its text, a session, a trainer's config" }), path),
       button("Open", "open_path", open),
       button("Choose file…", "upload", () => picker.click()),
       picker,
