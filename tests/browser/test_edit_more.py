@@ -40,4 +40,6 @@ def test_a_device_is_dragged_into_anothers_place(bench: Workbench) -> None:
     bench.until(
         lambda: bench.ask("explorer.history.now.note") == f"devices {one} and {two} changed places", "dropped"
     )
-    bench.until(lambda: page.locator(f"[data-lane='1'] [data-device='{one}']").count() == 1, "it is drawn there")
+    bench.until(
+        lambda: page.locator(f"[data-lane='1'] [data-device='{one}']").count() == 1, "it is drawn there"
+    )
