@@ -3,7 +3,8 @@
 Real mouse drags of stage boundaries and of blocks, an undo after each, the next one without a pause: from the
 release of the button to the first frame that shows Python's answer, and where that time goes. Also the first
 paint of the board and of a timeline of 98,304 bars. `--session` instead does 500 random gestures and watches
-errors and memory of page and kernel.
+errors, figures and memory of page and kernel; `--throttle 20 --restart-every 40 --reload-every 25` make it
+hard.
 
 Machines differ, and are shared: beside every figure stands an empty Python loop of a million rounds in the
 same kernel at the same time (on the clock, and in CPU time: they differ where others ask for the cores), and
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gestures_page import Page, opened
-from gestures_session import session
+from gestures_session import Strain, session
 
 REFERENCE_LOOP_MS = 9.4
 """Empty loop of the machine for which the bounds were set."""
@@ -261,12 +262,20 @@ def main() -> None:
         "--rest", type=float, default=REST_MS, help="ms that the hand rests before it lets go"
     )
     parser.add_argument("--session", type=int, nargs="?", const=500, help="random gestures instead")
+    parser.add_argument("--throttle", type=int, default=1, help="slow the page's processor so many times")
+    parser.add_argument("--restart-every", type=int, default=0, help="restart the kernel after so many")
+    parser.add_argument("--reload-every", type=int, default=0, help="load the page anew after so many")
     parser.add_argument("--seed", type=int, default=7, help="of the random gestures")
     parser.add_argument("--only", choices=("drops", "first"), help="only this table")
     arguments = parser.parse_args()
     with opened() as page:
         if arguments.session:
-            if not session(page, arguments.session, arguments.seed):
+            strain = Strain(
+                throttle=arguments.throttle,
+                restart_every=arguments.restart_every,
+                reload_every=arguments.reload_every,
+            )
+            if not session(page, arguments.session, arguments.seed, strain):
                 raise SystemExit("the session did not pass")
             return
         if arguments.only != "first":

@@ -68,6 +68,11 @@ FAILED = "[data-mime-type='application/vnd.jupyter.error']"
 """Output of a cell that raised."""
 
 
+IDLE = """() => { const c = window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel;
+                   return c?.status === 'idle' && c?.connectionStatus === 'connected'; }"""
+"""Whether the kernel of the notebook in front waits for work."""
+
+
 class Page(Workbench):
     """A notebook of the benchmark's own cells, run one by one."""
 
@@ -93,12 +98,12 @@ class Page(Workbench):
         }
         (self.folder / "root" / f"{name}.ipynb").write_text(json.dumps(document), encoding="utf-8")
         self.page.goto(self.lab.url(f"{name}.ipynb"))
+        self.ready()
+
+    def ready(self) -> None:
+        """Wait until the notebook that is opened can be run."""
         self.page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
-        self.page.wait_for_function(
-            """() => { const c = window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel;
-                       return c?.status === 'idle' && c?.connectionStatus === 'connected'; }""",
-            timeout=60_000,
-        )
+        self.page.wait_for_function(IDLE, timeout=60_000)
         self.page.evaluate(CLOCKS)
         self.page.evaluate(
             "() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 0; return 1; }"

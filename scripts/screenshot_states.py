@@ -205,6 +205,28 @@ def timeline(bench: Any) -> str:
     return ".xp-frame [data-widget=timeline]"
 
 
+def cursor(bench: Any) -> str:
+    """One cursor in all views of time, the memory there, and an area added up by lane."""
+    page, box = bench.page, bench.box(".tl-canvas")
+    mouse = page.mouse
+    if page.locator(".tl-moment").is_hidden():
+        page.locator("[data-action=moment]").first.click()
+    mouse.move(box["x"] + 0.3 * box["w"], box["y"] + 80)
+    page.keyboard.down("Shift")
+    mouse.down()
+    mouse.move(box["x"] + 0.42 * box["w"], box["y"] + 80, steps=4)
+    mouse.up()
+    page.keyboard.up("Shift")
+    bench.until(lambda: "bubble" in page.inner_text(".tl-area"), "added up")
+    if page.locator("[data-action=area-lanes][aria-pressed=false]").count():
+        page.locator("[data-action=area-lanes]").click()
+    box = bench.box(".tl-canvas")
+    mouse.move(box["x"] + 0.6 * box["w"], box["y"] + 54, steps=3)
+    waiting = "work"  # "being worked out", "working it out"
+    bench.until(lambda: waiting not in page.inner_text(".tl-moment"), "memory told")
+    return ".xp-frame [data-widget=timeline]"
+
+
 def graph(bench: Any) -> str:
     """A layer that was searched for."""
     bench.page.locator("[data-widget=graph] input").first.fill("layers.20.mlp.down")
@@ -257,6 +279,7 @@ STATES: dict[str, State] = {
     "held": held,
     "compared": compared,
     "timeline": timeline,
+    "cursor": cursor,
     "order": order,
     "graph": graph,
     "searching": searching,
@@ -297,5 +320,11 @@ def first_state(bench: Any) -> None:
         "[setattr(explorer.timeline, 'critical', False), setattr(explorer.timeline, 'microbatch', None)]"
     )
     bench.do("setattr(explorer, 'selection', [])")
+    for shown in (
+        "[data-action=moment][aria-pressed=true]",
+        ".tl-area:not([hidden]) [data-action=area-clear]",
+    ):
+        for button in bench.page.locator(shown).all():
+            button.click()
     bench.page.evaluate("() => document.activeElement.blur()")
     reasons_are_there(bench)

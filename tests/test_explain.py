@@ -262,7 +262,7 @@ def test_a_broken_run_is_mended() -> None:
     worse = case._replace(strategy=case.strategy.with_job(broken))
     report = explorer.simulate(*worse)
     runs = {item.topic: item for item in explain(*worse, report)}["runs"]
-    assert "1 stage out of order" in runs.text
+    assert "comes back to devices it has left twice" in runs.text
     assert f"{len(broken.stages) - 1} boundaries instead of 3" in runs.text
     assert runs.strategy is not None
     assert runs.step_time_s is not None

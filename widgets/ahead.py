@@ -12,7 +12,7 @@ from typing import Any
 
 from explorer.base.errors import ExplorerError
 
-from .device_edit import DEVICE, moved_device
+from .device_edit import DEVICE, SHARING, moved_device, shared_otherwise
 from .edits import move_layers, shift_boundary
 from .session import Point
 
@@ -20,7 +20,7 @@ MOST_TASKS = 150_000
 """Tasks of a step above which a placement of unknown structure is left to the drop: at about a microsecond a
 task it takes so long that a drop elsewhere would have to wait for it.
 """
-MOVES = ("move", "move_boundary", DEVICE)
+MOVES = ("move", "move_boundary", DEVICE, SHARING)
 """Gestures that can be considered."""
 
 
@@ -32,6 +32,8 @@ def placed(now: Point, intent: Mapping[str, Any]) -> Point:
     """
     if intent["kind"] == DEVICE:
         return moved_device(now, intent)
+    if intent["kind"] == SHARING:
+        return shared_otherwise(now, int(intent["lane"]), str(intent["how"]))
     if intent["kind"] == "move":
         return move_layers(now, intent["layers"], int(intent["to_lane"]))
     before, after, layers = (int(intent[name]) for name in ("before", "after", "layers"))

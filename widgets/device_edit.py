@@ -7,12 +7,14 @@ from typing import Any
 
 from explorer.base.errors import InputError
 from explorer.strategies.device_edits import Placed, with_device
+from explorer.strategies.shares import EVEN, SPEED, TURNS, with_sharing
 
 from .holds import check
 from .session import Point, make_point
 
-DEVICE = "device"
-"""Gesture that moves a device."""
+DEVICE, SHARING = "device", "sharing"
+"""Gestures: move a device; share the samples of a lane otherwise among its replicas."""
+SHARING_WORDS = {EVEN: "equal shares", SPEED: "shares by speed", TURNS: "microbatches in turn"}
 
 
 def moved_device(point: Point, intent: Mapping[str, Any]) -> Point:
@@ -41,6 +43,22 @@ def moved_device(point: Point, intent: Mapping[str, Any]) -> Point:
     check(point.holds, job, after.job)
     strategy = point.strategy.with_job(after.job)
     return make_point(point.inputs, strategy, after.groups, note=_note(device, other, lane))
+
+
+def shared_otherwise(point: Point, lane: int, how: str) -> Point:
+    """Return the state after the replicas of a lane were told how to share its samples.
+
+    Raises:
+        ExplorerError: no such lane, or the strategy that this makes cannot run.
+    """
+    if not 0 <= lane < len(point.groups):
+        raise InputError(f"no lane {lane}", key="lane", found=lane, allowed=f"0 to {len(point.groups) - 1}")
+    own, stages = point.inputs, point.scene.stages_of_lane[lane]
+    if not stages:
+        raise InputError(f"lane {lane} has no layers", key="lane", found=lane, allowed="a lane with layers")
+    job = with_sharing(own.graph, point.scene.cluster, own.job.precision, point.strategy.job, stages, how)
+    strategy = point.strategy.with_job(job)
+    return make_point(own, strategy, point.groups, note=f"lane {lane}: {SHARING_WORDS[how]}")
 
 
 def _note(device: int, other: int | None, lane: str | None) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from threading import RLock
+from typing import Protocol
 
 from explorer.base.errors import ExplorerError, InputError
 from explorer.simulation.simulate import simulate
@@ -34,7 +34,7 @@ CARD_INTENTS = (INSPECT, CHOOSE) = ("inspect", "choose_for_layer")
 class Carded(Protocol):
     """The workbench as a card sees it."""
 
-    lock: AbstractContextManager[Any]
+    lock: RLock
     """Lock held by all code that touches the workbench."""
     history: History
     """States; the present one is what the card is about."""

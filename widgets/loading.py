@@ -70,6 +70,6 @@ class _Line:
 
         data = {"text/plain": text}
         if self._handle is None:
-            self._handle = display(data, raw=True, display_id=True)
+            self._handle = display(data, raw=True, display_id=True)  # type: ignore[no-untyped-call]
         else:
             self._handle.update(data, raw=True)

@@ -7,6 +7,7 @@ import argparse
 from explorer.base.errors import InputError
 from explorer.base.units import GIB, format_bytes, format_seconds, parse_quantity
 from explorer.cli.inputs import Inputs, add_margin, device_list, pairs, trust_of, under_margin
+from explorer.explain.names import counted
 from explorer.plan import Plan, Provenance, load_plan, make_plan
 from explorer.search import FRONTIER, OBJECTIVES, WEIGHTS, Candidate, Problem
 from explorer.search.objectives import epochs_words
@@ -112,6 +113,8 @@ def value_words(value: float, unit: str) -> str:
     """Return an objective value with its unit."""
     if unit == "bytes":
         return format_bytes(value)
+    if unit == "devices":
+        return counted(round(value), "device")
     return format_seconds(value) if unit == "s" else f"{value:.6g} {unit}"
 
 

@@ -80,7 +80,8 @@ def least_flops(graph: LayerGraph, *, training: bool) -> float:
 def _known_products(table: WorkTable) -> IntArray:
     """Return the layers whose products have known sizes."""
     columns = table.classes[NAMES.index("matmul")]
-    return columns[table.sizes[0, columns] > 0]
+    found: IntArray = columns[table.sizes[0, columns] > 0]
+    return found
 
 
 def _product_flops(table: WorkTable) -> Array:

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from explorer.base.units import scalar_bytes
-from explorer.costs.memory import FP32_BYTES, OPTIMIZERS
+from explorer.costs.memory import FP32_BYTES
 from explorer.costs.memory_arrays import FloatArray, graph_arrays
 from explorer.costs.memory_counts import Counts, carved_of, held_tensors, kept_tensors
 from explorer.costs.memory_peaks import kept_twice
 from explorer.graph import LayerGraph
 from explorer.sharding import ShardedLayers
-from explorer.workload import Job
+from explorer.workload import OPTIMIZERS, Job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

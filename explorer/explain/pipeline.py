@@ -115,8 +115,9 @@ def runs(asked: Asked) -> Steps[Sentence | None]:
             largest = max(own, key=lambda i: len(job.stages[i].layers))
             broken += [i for i in own if i != largest]
     extra = len(job.stages) - len(groups)
+    times = {1: "once", 2: "twice"}.get(extra, f"{extra} times")
     lead = (
-        f"**{counted(extra, 'stage')} out of order**: the model comes back to devices it has left,"
+        f"**Out of order:** the model comes back to devices it has left {times},"
         f" so microbatches cross {len(job.stages) - 1} boundaries instead of {len(groups) - 1}."
     )
     tried = yield from tries(asked, mends(asked, broken))

@@ -60,7 +60,7 @@ def dlplacer(
                 yield None
                 found = plan_of(problem, count, size, nodes=nodes)
                 if found is not None:
-                    words = f"{total // count} workers of {count} devices"
+                    words = f"{total // count} workers of {count} device{'s' * (count > 1)}"
                     yield found, f"{words}, microbatches of {size}"
 
     yield from by_microbatch(problem, evaluator, plans)

@@ -21,7 +21,14 @@ from explorer.schedules.spec import ROUNDING, Pipeline, Schedule
 from explorer.search._devices import DeviceOrder
 from explorer.search._frames import INTERLEAVED, USUAL, Frame, Frames
 from explorer.search._layout_costs import LayoutCosts
-from explorer.search._quick_bounds import Before, bytes_needed, forced_s, shared_evenly, there_of
+from explorer.search._quick_bounds import (
+    Before,
+    bytes_needed,
+    few_in_flight_s,
+    forced_s,
+    shared_evenly,
+    there_of,
+)
 from explorer.search._rates import Rates, room_of
 from explorer.search._slow_places import least_at_places, places_used
 from explorer.search.exhaustive import divisors, tensor_sizes
@@ -149,6 +156,7 @@ def make_block(
     room = room_of(problem, costs.cluster.kind_of(order[0]))
     fits = (need <= room).all(axis=0) & there[:, None]
     forced = forced_s(problem, costs, schedule, frame, need, fits, room)
+    np.maximum(forced, few_in_flight_s(problem, costs, schedule, frame, fits, room), out=forced)
     yield None
     if limit < math.inf:
         used = (frame.positions * frame.replicas * costs.row)[frame.grid]

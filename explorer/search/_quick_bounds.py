@@ -78,6 +78,45 @@ def bytes_needed(problem: Problem, costs: LayoutCosts, schedule: Schedule, frame
     return need
 
 
+def few_in_flight_s(
+    problem: Problem, costs: LayoutCosts, schedule: Schedule, frame: Frame, fits: BoolArray, room: float
+) -> FloatArray:
+    """Return the (rows, recomputations) seconds of a step whose first positions have room for few in flight.
+
+    If position r has room for w microbatches, and each of m waits there while it passes all positions behind
+    and comes back (Little's law), w T >= m (P - P_r), with P seconds of the whole way and P_r of that through
+    the positions up to r. These have m such ways to go in a step, m P_r <= (r + 1) T, so that
+
+        T  >=  m P / (w + r + 1)
+
+    in any order, also one that is made up as memory allows. Of mixed devices it says nothing: where
+    samples are dealt out by speed, the replica with most of them may have most room.
+
+    Args:
+        problem: the search problem.
+        costs: costs of the layout.
+        schedule: the schedule.
+        frame: its pipelines.
+        fits: which may fit.
+        room: bytes that a device has.
+    """
+    found = np.zeros(fits.shape)
+    plain = schedule.placement.copies == 1 and not schedule.hides and not problem.rules
+    if not plain or not problem.job.training or len(costs.cluster.device_kinds) > 1:
+        return found
+    lines = (frame.chunks == 1) & [costs.stages.chain(p) for p in frame.positions.tolist()]
+    fits = fits & lines[frame.grid][:, None]
+    held, size, p = costs.bytes().activations, frame.size[:, None], frame.positions[frame.grid][:, None]
+    reserved = costs.cluster.kind_of(costs.table.devices[0]).reserved_bytes
+    for r, (stages, states) in enumerate(zip(frame.leading, states_of(costs, frame, 3), strict=False)):
+        each = np.maximum(stages.of(held)[frame.grid] * size, 1.0)
+        most = np.floor((room - reserved - states[frame.grid]) / each / ROUNDING).clip(1.0) + r + 1
+        for level in np.flatnonzero((fits & (most <= p)).any(axis=0)).tolist():
+            way = costs.whole(frame.size, level).passed * frame.count * ROUNDING
+            np.maximum(found[:, level], way / most[:, level], out=found[:, level], where=fits[:, level])
+    return found
+
+
 def forced_s(
     problem: Problem,
     costs: LayoutCosts,
@@ -148,7 +187,11 @@ def least_of_block(
     need = bytes_needed(problem, costs, schedule, frame)
     room = room_of(problem, costs.cluster.kind_of(order[0]))
     fits = (need <= room).all(axis=0) & there[:, None]
-    found = np.where(fits, work[:, None], np.inf)
+    used = (frame.positions * frame.replicas * costs.row)[frame.grid]
+    rates, none = Rates(problem, order), np.zeros(len(frame))
+    few = few_in_flight_s(problem, costs, schedule, frame, fits, room)
+    found = np.stack([np.maximum(work, rates.least(part, none, used)) for part in few.T], axis=1)
+    found[~fits] = np.inf
     if found.shape[1] > FULL:  # who needs to recompute all works longer
         rows = np.flatnonzero(found[:, FULL] < min(limit, *found[:, :FULL].min(axis=0)))
         if len(rows):
@@ -156,8 +199,6 @@ def least_of_block(
             found[rows, FULL] = np.maximum(found[rows, FULL], again)
     fits &= found < limit
     forced = forced_s(problem, costs, schedule, frame, need, fits, room, found)
-    used = (frame.positions * frame.replicas * costs.row)[frame.grid]
-    rates, none = Rates(problem, order), np.zeros(len(frame))
     found = np.stack(
         [np.maximum(a, rates.least(b, none, used)) for a, b in zip(found.T, forced.T, strict=True)]
     )

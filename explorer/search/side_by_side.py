@@ -150,6 +150,8 @@ def _asked(
             return
     timed = now.wall_s >= limits[0] or now.evaluations >= limits[1]
     reason = why_nothing(last) if last is not None and last.best is None else ""
+    if timed and reason and not now.evaluations and last is not None and last.foreign_value is None:
+        reason = "its time was up before it costed a plan"
     yield replace(now, state=TIMED if timed else ENDED, reason=reason)
 
 

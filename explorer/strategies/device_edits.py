@@ -44,9 +44,15 @@ def swapped(placed: Placed, one: int, other: int) -> Placed:
             allowed="two devices, one of them in use",
         )  # fmt: skip
     names = {one: other, other: one}
-    rename = lambda mesh: replace(mesh, devices=tuple(names.get(d, d) for d in mesh.devices))  # noqa: E731
-    servers = {sync: tuple(names.get(d, d) for d in sync.servers) for sync in placed.job.sync}
-    job = replace(placed.job, sync=tuple(replace(sync, servers=found) for sync, found in servers.items()))
+
+    def named(devices: Row) -> Row:
+        return tuple([names.get(device, device) for device in devices])
+
+    def rename(mesh: Mesh) -> Mesh:
+        return replace(mesh, devices=named(mesh.devices))
+
+    sync = tuple(replace(item, servers=named(item.servers)) for item in placed.job.sync)
+    job = replace(placed.job, sync=sync)
     return _with_meshes(replace(placed, job=job), lambda stage: _renamed(stage, rename))
 
 

@@ -20,7 +20,7 @@ from explorer.strategies.exceptions import OwnLayout, mesh_over, named_layout, w
 from explorer.strategy import REPLICA, ROUND_ROBIN, JobStrategy, Mesh, Stage
 
 MOST_LAYOUTS = 64
-"""Most layouts of one layer that are listed."""
+"""Most layouts of one layer that are listed, besides the present and the usual one."""
 DIM_WORDS = {
     "seq": "sequence", "embed": "embedding", "heads": "heads", "kv_heads": "key-value heads",
     "head": "head size", "ffn": "feed-forward", "vocab": "vocabulary", "experts": "experts", RING: "ring",
@@ -84,9 +84,9 @@ def layer_layouts(graph: LayerGraph, stage: Stage, name: str) -> tuple[LayerLayo
     plain = _does(layer, axes, _base(stage, usual, name), meshes)
     found: dict[tuple[Signature | None, ...], LayerLayout] = {}
     legal = [[way for way in each if not way.problem] for each in ways]
-    for chosen in itertools.islice(itertools.product(*legal), MOST_LAYOUTS):
+    for chosen in itertools.product(*legal):
         key = tuple(way.signature for way in chosen)
-        if key not in found:
+        if key not in found and (len(found) < MOST_LAYOUTS or key in (now, plain)):
             found[key] = LayerLayout(
                 words=_words(axes, chosen), own=_own(stage, meshes, axes, chosen), present=key == now,
                 usual=key == plain, problem="",

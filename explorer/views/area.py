@@ -85,12 +85,12 @@ def area_sums(report: Report, from_s: float, to_s: float) -> AreaSums:
         busy[lane, _AGAIN] += float(again[own] @ seconds[own])
         inside[lane] = float((again + rest)[own] @ comm[own])
     shown = np.flatnonzero((program.step < steps) & (program.kind != JOIN))
-    times = np.bincount(program.slot[shown], (again + rest)[shown], minlength=len(program.slots))
+    done = np.bincount(program.slot[shown], (again + rest)[shown], minlength=len(program.slots))
     return AreaSums(
         length_s=to_s - from_s,
         busy_s=busy,
         inside_s=inside,
-        bytes=_sent(report, times),
+        bytes=_sent(report, done.astype(np.float64)),
         devices=np.array([len(devices) for devices in report.lane_devices], dtype=np.float64),
     )
 

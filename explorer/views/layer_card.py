@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from explorer.base.errors import InputError
-from explorer.explain.names import block_name, block_words, counted
+from explorer.explain.names import block_words, counted
 from explorer.simulation.check import check_job
 from explorer.simulation.report import Report
 from explorer.strategies.memory_choices import MEMORY_CHOICES, MemoryChoice, with_memory_choice
@@ -148,8 +148,9 @@ def layer_card_view(
     return {
         "layer": card.layer,
         "whole": card.whole,
-        "title": block_name(scene.graph, card.layer) if card.whole else _title(scene, card.layer),
-        "where": _where(stage, number),
+        "title": f"Stage {number}" if card.whole else _title(scene, card.layer),
+        "where": _mesh_words(stage) if card.whole else f"stage {number}: {_mesh_words(stage)}",
+        "stage": number,
         "alike": len(alike_layers(scene.graph, scene.strategy, card.layer)),
         "all_alike": card.alike,
         "stages": len(scene.strategy.stages),
@@ -169,11 +170,12 @@ def _title(scene: Scene, layer: str) -> str:
     return f"{layer.removeprefix(f'{own.block}.')} of {block_words(scene.graph, own.block)}"
 
 
-def _where(stage: Stage, number: int) -> str:
+def _mesh_words(stage: Stage) -> str:
+    """Say what devices a stage has: `2 replicas, each tensor 2`."""
     mesh = stage.meshes[0]
     axes = [f"{name} {size}" for name, size in mesh.axes if name != REPLICA and size > 1]
     replicas = counted(mesh.replicas, "replica")
-    return f"stage {number}: {replicas}" + (f", each {' × '.join(axes)}" if axes else " of 1 device each")
+    return replicas + (f", each {' × '.join(axes)}" if axes else " of 1 device each")
 
 
 def _why_none(stage: Stage, layer: str) -> str:

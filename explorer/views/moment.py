@@ -43,8 +43,8 @@ class Held(NamedTuple):
     """One of `MEMORY_PARTS`."""
     name: str
     """Name without its block."""
-    count: int
-    """Number of them: blocks times microbatches in flight."""
+    number: int
+    """How many: blocks times microbatches in flight."""
     bytes: float
     """Bytes of all of them."""
 
@@ -99,7 +99,7 @@ def held_at(scene: Scene, lane: int, time_s: float) -> list[Held]:
     added: dict[tuple[str, str], tuple[int, float]] = {}
     for item in _items(scene, lane, live):
         count, size = added.get((item.part, item.name), (0, 0.0))
-        added[item.part, item.name] = (count + item.count, size + item.bytes)
+        added[item.part, item.name] = (count + item.number, size + item.bytes)
     found = [Held(part, name, count, size) for (part, name), (count, size) in added.items() if size > 0]
     return sorted(_filled_up(found, parts), key=lambda item: -item.bytes)
 
@@ -125,7 +125,7 @@ def _items(scene: Scene, lane: int, live: FloatArray) -> Iterator[Held]:
     for section, samples in derived(program).sections[lane]:
         yield from _states(scene, section, program.versions[section] - 1 + program.copies[section])
         saved = float(live[section, SAVED])
-        if saved > 0:
+        if saved * sizes[section, SAVED] > 0:  # nothing of it is here if it is kept on the host
             yield from _saved(scene, section, saved, max(1, round(saved / samples)))
         for part, name in _OTHER_EVENTS.items():
             if live[section, part] > 0:
@@ -205,7 +205,7 @@ def moment_view(scene: Scene, lane: int, time_s: float) -> dict[str, Any]:
             if size > 0 or name == "activations"
         ],
         "tensors": [
-            {"name": item.name, "part": _part_words(item.part), "count": item.count, "bytes": item.bytes}
+            {"name": item.name, "part": _part_words(item.part), "count": item.number, "bytes": item.bytes}
             for item in first
         ],
         "rest": {"count": len(rest), "bytes": float(sum(item.bytes for item in rest))} if rest else None,

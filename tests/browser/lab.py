@@ -52,6 +52,15 @@ class Lab:
         return f"http://127.0.0.1:{self.port}/{path}?reset&token={self.token}"
 
 
+def write_cell(lab: Lab, name: str, code: str) -> str:
+    """Write a notebook of one cell into the folder that a server serves; return its name."""
+    cell = {"cell_type": "code", "id": "a", "metadata": {}, "outputs": [], "execution_count": None}
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    notebook = {"cells": [cell | {"source": code}], "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
+    (lab.root / f"{name}.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+    return f"{name}.ipynb"
+
+
 def write_settings(folder: Path, theme: str = "") -> None:
     """No news pop-up; optionally a theme."""
     chosen: dict[str, Any] = dict(SETTINGS)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from typing import Any
 
 import pytest
-from lab import Lab, Workbench
+from lab import Lab, Workbench, write_cell
 
 pytestmark = pytest.mark.browser
 
@@ -127,7 +126,6 @@ def slow_steps(bench: Workbench) -> Any:
 
 INTERRUPT = """() => { window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.interrupt();
                         return 1; }"""
-RUN = "() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); return 1; }"
 
 
 def test_a_cell_that_loads_says_so_and_can_be_interrupted(lab: Lab, browser: Any) -> None:
@@ -135,14 +133,12 @@ def test_a_cell_that_loads_says_so_and_can_be_interrupted(lab: Lab, browser: Any
         "from widgets import Explorer\n"
         "explorer = Explorer('never_net:build', 'dgx-a100', session=None)\nexplorer"
     )
-    cell = {"cell_type": "code", "id": "a", "metadata": {}, "outputs": [], "execution_count": None}
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    notebook = {"cells": [cell | {"source": code}], "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
-    (lab.root / "loading.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
     (lab.root / "never_net.py").write_text(textwrap.dedent(NET).replace('"go"', '"never"'), encoding="utf-8")
     bench = Workbench(browser.new_page())
     page = bench.page
-    bench.open(lab, "loading.ipynb", ready=".jp-OutputArea-output:has-text('Loading never_net')")
+    bench.open(
+        lab, write_cell(lab, "loading", code), ready=".jp-OutputArea-output:has-text('Loading never_net')"
+    )
     said = page.inner_text(".jp-OutputArea")
     assert "reading the model, step 1 of 3. To cancel, interrupt the kernel." in said
     page.evaluate(INTERRUPT)

@@ -1,4 +1,4 @@
-"""A page that is too slow or broken for the board to start: it comes late, or the page says so and brings it."""
+"""A page too slow or broken for the board to start: it comes late, or the page says so and brings it."""
 
 from __future__ import annotations
 

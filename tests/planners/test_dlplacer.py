@@ -242,7 +242,7 @@ def test_branches_of_a_model_are_shared_by_the_devices_of_a_worker() -> None:
     new = [item.new for item in search(given, "dlplacer", options={"members": "2"}) if item.new]
     by_label = {item.label.partition(",")[0]: item for item in new}
     pair = by_label["2 workers of 2 devices"]
-    assert "4 workers of 1 devices" in by_label
+    assert "4 workers of 1 device" in by_label
     places = {
         layer.removeprefix("towers."): set(stage.meshes[0].devices)
         for stage in pair.strategy.job.stages

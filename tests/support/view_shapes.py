@@ -102,6 +102,7 @@ class Lane(Strict):
     name: str
     group: NotRequired[str | None]
     kind: NotRequired[str | None]
+    sharing: NotRequired[Literal["even", "speed", "turns"] | None]
     replicas: list[list[int]]
     replica_count: NotRequired[int]
     span: NotRequired[list[int] | None]
@@ -152,10 +153,17 @@ class Link(Strict):
     step_bytes: float | None
 
 
+class IdleKind(Strict):
+    """Those of one kind of device."""
+
+    kind: str | None
+    devices: list[int]
+
+
 class Idle(Strict):
     """Devices that no lane has."""
 
-    devices: list[int]
+    kinds: list[IdleKind]
     count: int
 
 
@@ -552,6 +560,7 @@ class Node(Strict):
     other_lanes: NotRequired[list[tuple[str, int]] | list[list[str | int]]]
     other_stages: NotRequired[list[int]]
     moved: NotRequired[int]
+    own_layouts: NotRequired[int]
     forward_s: float
     backward_s: float
     memory_bytes: float
@@ -571,6 +580,69 @@ class GraphViewShape(Strict):
     no_errors: str | None
     other_name: str | None
     omitted: str | None
+
+
+class CardOutcome(Strict):
+    """What a strategy comes to."""
+
+    step_s: float
+    peak_bytes: float
+    over_bytes: float
+
+
+class CardNow(Strict):
+    """The strategy shown, for either part of a card."""
+
+    layout: CardOutcome
+    memory: CardOutcome
+
+
+class LayoutRow(Strict):
+    """One way to lay a layer out."""
+
+    kind: Literal["layout"]
+    key: str
+    words: str
+    present: bool
+    usual: bool
+    problem: str | None
+    work_s: float | None
+    collectives_s: float | None
+    state_bytes: float | None
+    saved_bytes: float | None
+    outcome: CardOutcome | None
+
+
+class MemoryRow(Strict):
+    """One choice of what a stage keeps."""
+
+    kind: Literal["memory"]
+    key: str
+    words: str
+    one_of: bool
+    present: bool
+    some: bool
+    problem: str | None
+    outcome: CardOutcome | None
+
+
+class LayerCardView(Strict):
+    """`GraphView.card`."""
+
+    layer: str
+    whole: bool
+    title: str
+    where: str
+    stage: int
+    alike: int
+    all_alike: bool
+    stages: int
+    everywhere: bool
+    now: CardNow
+    layouts: list[LayoutRow]
+    no_layouts: str | None
+    memory: list[MemoryRow]
+    waits: NotRequired[bool]
 
 
 class GraphIndex(Strict):

@@ -48,7 +48,7 @@ def legal(graph: LayerGraph, job: JobStrategy, name: str) -> list[LayerLayout]:
     return [item for item in layer_layouts(graph, stage_of(job, name), name) if not item.problem]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(model=MODELS, data=st.data())
 def test_every_layout_that_is_offered_can_be_simulated(model: str, data: st.DataObject) -> None:
     graph, workload, strategy = case(model)
@@ -84,7 +84,7 @@ def test_going_back_leaves_no_trace(model: str, data: st.DataObject) -> None:
     assert made == job
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(model=MODELS, data=st.data())
 def test_moves_take_exceptions_along(model: str, data: st.DataObject) -> None:
     """A layer keeps a layout of its own where it goes, and the strategy can still be simulated."""

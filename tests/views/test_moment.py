@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
+import explorer
 from explorer.base.errors import InputError
 from explorer.costs.memory_by_tensor import saved_by_tensor, states_by_parameter
 from explorer.simulation.lane_memory import MEMORY_PARTS
 from explorer.views.memory_map import memory_view
 from explorer.views.moment import LARGEST, held_at, memory_parts_at, moment_view
-from explorer.views.scene import Scene
+from explorer.views.scene import Scene, make_scene
 from tests.support import view_shapes as shapes
 from tests.support.scenes import MORE, kept_scene, scene_of
 from widgets.base import refuse_unsendable
@@ -86,14 +89,14 @@ def test_equal_tensors_of_blocks_and_microbatches_are_one_row() -> None:
     first = next(
         item for item in held_at(scene, 0, 0.0) if item.name == "mlp.up.weight" and item.part == "weights"
     )
-    assert first.count == blocks > 10
+    assert first.number == blocks > 10
     assert first.bytes == pytest.approx(blocks * 4096 * 14336 * 2)
     one, two = (middles(scene, 0)[k] for k in (0, 1))
     ups = [
         next(item for item in held_at(scene, 0, t) if item.name == "mlp.up" and item.part == "activations")
         for t in (one, two)
     ]
-    assert [item.count for item in ups] == [blocks, 2 * blocks], "a second microbatch"
+    assert [item.number for item in ups] == [blocks, 2 * blocks], "a second microbatch"
     assert ups[1].bytes == pytest.approx(2 * ups[0].bytes)
 
 
@@ -109,3 +112,18 @@ def test_the_view_says_what_is_left_of_it(scene: Scene) -> None:
 def test_a_lane_that_is_not_there_is_refused() -> None:
     with pytest.raises(InputError, match="there is no lane 99"):
         moment_view(kept_scene("replicas"), 99, 0.0)
+
+
+def test_what_is_kept_on_the_host_is_not_told_as_held() -> None:
+    graph, cluster = explorer.load_model("llama3-8b"), explorer.load_cluster("dgx-a100")
+    workload = explorer.default_workload(graph).with_job(global_batch=8)
+    plain = explorer.uniform(graph, cluster, workload.job, stages=4, recompute="full")
+    stages = tuple(replace(stage, offload=("activations",)) for stage in plain.job.stages)
+    moved = plain.with_job(replace(plain.job, stages=stages))
+    report = explorer.simulate(graph, cluster, workload, moved)
+    there = make_scene(graph, cluster, workload, moved, report)
+    t = middles(there, 0)[3]
+    parts, held = memory_parts_at(report, 0, t), held_at(there, 0, t)
+    names = {item.name for item in held if item.part == "activations"}
+    assert names <= {"activations", "recomputed for the backward"}
+    assert sum(item.bytes for item in held) == pytest.approx(parts.sum(), rel=1e-9)

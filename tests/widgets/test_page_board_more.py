@@ -513,3 +513,28 @@ def test_block_numbers_of_one_and_two_digits_come_and_go_together(
     assert {bool(text) for wide, text, _ in chips if wide >= 20} <= {True}
     assert {bool(text) for wide, text, _ in chips if wide < 18} <= {False}
     assert not [chip for chip in chips if chip[1] and chip[2] > 0.5], "a number stands out of its chip"
+
+
+@pytest.mark.parametrize("width", [848, 1168, 1488])
+def test_devices_of_a_lane_stand_whole_beside_how_many_more_there_are(
+    open_page: Callable[..., WidgetPage], width: int
+) -> None:
+    """Eight replicas, of one and of two digits: no box is cut, and none reaches the memory bar."""
+    page = open_page(width=width)
+    view = sample.board_view()
+    for number, lane in enumerate(view["lanes"]):
+        lane["replicas"] = [[device] for device in range(8 * number, 8 * number + 4)]
+        lane["replica_count"] = 8
+    page.show("board", Board(blocks=sample.blocks(), view=view))
+    found = page.page.eval_on_selector_all(
+        ".b-lane",
+        """(lanes) => lanes.map((lane) => {
+          const boxes = [...lane.querySelectorAll(".b-device")];
+          const memory = lane.querySelector(".b-name + *").getBoundingClientRect().left;
+          return [boxes.some((box) => box.scrollWidth > box.clientWidth), memory - boxes.at(-1).getBoundingClientRect().right,
+                  boxes.at(-1).textContent];
+        })""",  # noqa: E501
+    )
+    assert len(found) == 4
+    assert not [item for item in found if item[0] or item[1] < 0], found
+    assert {text[0] for _, _, text in found} == {"+"}

@@ -446,3 +446,16 @@ def test_what_is_told_can_be_read_by_everyone(open_page: Open, dark: bool) -> No
     assert grave == []
     assert [(ratio, which) for ratio, which in page.contrasts() if ratio < 4.5] == []
     assert page.page.evaluate("window.unguarded()") == []
+
+
+def test_while_the_order_is_edited_shift_still_marks(page: WidgetPage) -> None:
+    page.page.click('[data-action="edit-order"]')
+    shift_drag(page, 400, 700)
+    assert page.sent("timeline")[-1]["kind"] == "area"
+    assert page.page.locator(".tl-area").is_visible()
+
+
+def test_what_python_refuses_is_not_waited_for(page: WidgetPage) -> None:
+    shift_drag(page, 400, 700)
+    page.receive("timeline", seq=1, notice={"level": "error", "text": "no"})
+    assert "could not be added up" in page.text(".tl-area")

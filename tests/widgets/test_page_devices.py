@@ -128,6 +128,27 @@ def test_the_panel_does_it_by_keyboard(page: WidgetPage) -> None:
     assert not page.leaked()
 
 
+def test_a_lane_of_two_kinds_shares_its_samples_by_speed(page: WidgetPage) -> None:
+    bench = Bench(page, cluster="mixed-v100-a100", stages=2, replicas=3, microbatch_size=4)
+    assert "v100-sxm2-16gb" in page.text(".b-idle")
+    page.drag(box(0), box(8))
+    bench.answer()
+    assert bench.devices[0] == (8, 1, 2)
+    before = bench.explorer.report.step_time_s
+    page.page.click(box(8))
+    page.page.select_option('[data-field="sharing"]', "speed")
+    assert bench.answer()[-1] == {"kind": "sharing", "lane": "0", "how": "speed", "seq": 2}
+    shares = bench.explorer.strategy.job.stages[0].shares
+    assert shares[0] > shares[1] == shares[2]  # an A100 takes more than a V100
+    assert bench.explorer.report.step_time_s < before
+    assert bench.explorer.board.view["lanes"][0]["sharing"] == "speed"
+    page.page.click(box(3))
+    page.page.select_option('[data-field="sharing"]', "speed")
+    bench.answer()
+    assert "stage 1 has equally fast replicas" in page.text(".sx-notice")
+    assert page.page.input_value('[data-field="sharing"]') == "even"
+
+
 @pytest.mark.parametrize(("width", "dark"), [(700, True), (1168, False)])
 def test_it_can_be_read(open_page: Open, width: int, dark: bool) -> None:
     page = open_page(width=width, dark=dark)

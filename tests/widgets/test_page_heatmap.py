@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -74,7 +75,7 @@ def test_pairs_leave_empty_cells_empty(open_page: Open) -> None:
     page = open_page()
     page.show("traffic", traffic())
     page.settle()
-    page.page.hover(CANVAS, position={"x": 54 + 50, "y": 22 + 15})
+    page.page.hover(CANVAS, position={"x": 54 + 2.5 * 50, "y": 22 + 15})  # wider than high
     assert "gpu 0 → gpu 1" in page.text(".sx-tip")
     page.page.hover(CANVAS, position={"x": 54 + 15, "y": 22 + 15})
     assert "nothing" in page.text(".sx-tip")
@@ -167,3 +168,52 @@ def test_texts_can_be_read(open_page: Open, dark: bool) -> None:
     assert not [item for item in page.contrasts() if item[0] < 4.5]
     assert page.page.evaluate("document.documentElement.scrollWidth") <= 500
     assert page.page.evaluate("window.unguarded()") == []
+
+
+def test_a_map_of_traffic_leaves_no_empty_column_beside_it(open_page: Open) -> None:
+    page = open_page(width=560)
+    page.show("traffic", traffic())
+    canvas = page.page.locator(".hm-canvas")
+    width, scale = page.page.evaluate(
+        "() => { const c = document.querySelector('.hm-canvas');"
+        " return [c.clientWidth, c.width / c.clientWidth]; }"
+    )
+    reach = page.page.evaluate(
+        """() => { const c = document.querySelector('.hm-canvas'), g = c.getContext('2d');
+                   const { data } = g.getImageData(0, 0, c.width, c.height);
+                   let right = 0;
+                   for (let i = 3; i < data.length; i += 4) if (data[i]) right = Math.max(right, ((i - 3) / 4) % c.width);
+                   return right; }"""  # noqa: E501
+    )
+    assert canvas.count() == 1
+    assert reach / scale > 0.85 * width
+
+
+def test_one_amount_everywhere_has_no_scale(open_page: Open) -> None:
+    page = open_page(width=560)
+    view = sample.traffic()
+    view = view | {"pairs": [[source, target, 2.0**30] for source, target, _ in view["pairs"]]}
+    page.show("traffic", Heatmap(view=view))
+    assert page.text(".hm-legend").replace("\u00a0", " ").strip() == "1.0 GiB wherever anything is sent"
+    assert not page.page.locator(".hm-ramp").first.is_visible()
+    page.show("traffic", traffic())
+    assert page.page.locator(".hm-ramp").last.is_visible()
+
+
+@pytest.mark.parametrize("width", [420, 560, 848])
+def test_numbers_of_a_scale_do_not_touch(open_page: Open, width: int) -> None:
+    page = open_page(width=width)
+    page.show("memory", memory())
+    page.show("traffic", traffic())
+    boxes = page.page.eval_on_selector_all(
+        ".hm-ramp > span",
+        """(spans) => spans.filter((span) => span.offsetParent && getComputedStyle(span).display !== "none")
+             .map((span) => { const b = span.getBoundingClientRect(); return [b.top, b.left, b.right]; })""",
+    )
+    rows: dict[int, list[list[float]]] = {}
+    for top, left, right in boxes:
+        rows.setdefault(round(top), []).append([left, right])
+    assert rows
+    for row in rows.values():
+        row.sort()
+        assert all(after[0] - before[1] >= 2 for before, after in pairwise(row)), row

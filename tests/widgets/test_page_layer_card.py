@@ -133,6 +133,7 @@ def test_a_block_says_what_its_stage_keeps(page: WidgetPage) -> None:
     page.page.keyboard.press("e")
     bench.answer()
     assert not page.page.locator('[data-part="layout"]').is_visible()
+    assert page.text(".g-card b") == "Stage 0"
     full = bench.row("memory", "full").inner_text()
     assert "+" in full  # seconds added
     assert "\N{MINUS SIGN}" in full  # bytes saved

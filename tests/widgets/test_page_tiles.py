@@ -257,3 +257,23 @@ def test_how_sure_is_told_below_by_mouse_and_keyboard(open_page: Open) -> None:
     page.page.click(".t-sure [data-action=close-sure]")
     assert not page.page.is_visible(".t-sure")
     assert min(page.contrasts())[0] >= 4.5
+
+
+@pytest.mark.parametrize("width", [848, 1168, 1488])
+def test_long_figures_and_names_are_not_cut(open_page: Open, width: int) -> None:
+    """Three digits of a worst memory, the longest name, and a long difference: each whole, none by dots."""
+    page = open_page(width=width)
+    view = sample.tiles_view()
+    tiles = [
+        tile | ({"value": 2.575, "level": "bad"} if tile["key"] == "memory" else {}) for tile in view["tiles"]
+    ]
+    show(page, tiles=tiles)
+    cut = page.page.evaluate(
+        "() => [...document.querySelectorAll('.t-tiles *')].filter((e) => e.offsetParent"
+        " && e.clientWidth && !e.querySelector('*') && e.scrollWidth > e.clientWidth + 1)"
+        ".map((e) => [e.className, e.textContent])"
+    )
+    assert not cut
+    assert "258" in text(page, '[data-kpi="memory"]')
+    assert "of 79.2 GiB" in text(page, '[data-kpi="memory"]')
+    assert "Exposed communication" in text(page, '[data-kpi="exposed_communication"]')

@@ -103,6 +103,8 @@ def test_the_data_are_the_views_without_editing(report: str, bench: Explorer) ->
     states = {part["name"]: part["state"] for part in data["parts"]}
     assert set(states) == {"tiles", "board", "timeline", "graph", "memory", "traffic"}
     assert states["board"]["view"]["editable"] is False
+    assert states["graph"]["edits"] is False
+    assert states["graph"]["card"] == {}
     assert states["board"]["blocks"] == json.loads(json.dumps(bench.board.blocks))
     assert states["tiles"]["view"]["tiles"] == json.loads(json.dumps(bench.tiles.view["tiles"]))
     assert not any("actions" in (state["view"].get("verdict") or {}) for state in states.values())

@@ -97,7 +97,7 @@ def test_use_is_an_edit_and_beside_is_plan_b(explorer: Explorer) -> None:
     assert "differ after 0F3: A runs 0B0, B 0F4" in explorer.compare_panel.table.value
     table.send_intent("use", schedule="zb_h1")
     assert explorer.now().strategy.job.schedule == "zb_h1"
-    assert "splits its backwards" in " ".join(table.view["difference"])
+    assert "splits each backward pass" in " ".join(table.view["difference"])
     explorer.undo()
     explorer.undo()
     assert explorer.now().other is None

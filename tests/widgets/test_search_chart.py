@@ -173,6 +173,13 @@ def test_before_anything_is_found_there_is_still_a_picture(yours: Candidate) -> 
     draw(chart, [Entrant(name="auto")], [], replace(yours, outcome=replace(yours.outcome, value=math.inf)))
     assert chart.traces["bests"].x is None or not len(chart.traces["bests"].x)
     assert len(chart.traces["yours"].x) == 1
+    assert chart.widget.layout.yaxis2.showticklabels is False, "no numbers on an axis of nothing"
+
+
+def test_the_axis_has_its_numbers_once_something_is_found(entrants: list[Entrant], yours: Candidate) -> None:
+    chart = SearchChart(lambda _: None)
+    draw(chart, entrants, [], yours)
+    assert chart.widget.layout.yaxis2.showticklabels is True
 
 
 def test_the_frontier_goes_down_in_steps(entrants: list[Entrant]) -> None:

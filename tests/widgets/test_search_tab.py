@@ -117,7 +117,7 @@ def test_before_any_search_yours_is_the_only_row(bench: Explorer) -> None:
         bench.report.step_time_s / view["bound"]["value_s"] - 1
     )
     assert repr(bench.search_panel.leaderboard) == (
-        f"<Leaderboard: 1 results, best of yours: {rows(bench)['yours']['label']}>"
+        f"<Leaderboard: 1 result, best of yours: {rows(bench)['yours']['label']}>"
     )
 
 

@@ -149,12 +149,13 @@ def _parts(bench: Reported) -> list[dict[str, Any]]:
     tiles["view"]["tour"] = None
     board["view"] = board["view"] | {"editable": False}
     timeline["view"] = timeline["view"] | {"fixed": "Only the workbench edits the order"}
+    graph = _state(parts.graph) | {"edits": False, "card": {}}
     timeline |= {"asks": False, "moment": {}, "area": {}}
     return [
         {"name": "tiles", "kind": "tiles", "state": tiles},
         {"name": "board", "kind": "board", "state": board},
         {"name": "timeline", "kind": "timeline", "state": timeline},
-        {"name": "graph", "kind": "graph", "state": _state(parts.graph), "answers": _answers(bench)},
+        {"name": "graph", "kind": "graph", "state": graph, "answers": _answers(bench)},
         {"name": "memory", "kind": "heatmap", "state": _state(parts.memory)},
         {"name": "traffic", "kind": "heatmap", "state": _state(parts.traffic)},
     ]

@@ -207,7 +207,10 @@ class SearchChart:
         found = OBJECTIVES[objective].unit if objective in OBJECTIVES else "s"
         unit = {"bytes": "B"}.get(found, found)
         low_high = list(curve_range([entrant for entrant in entrants if entrant.curve]))
-        self.widget.update_yaxes(title_text=f"best, {unit}", range=low_high, row=2, col=1)
+        found_any = any(entrant.curve for entrant in entrants)  # an axis of nothing would count up to 1
+        self.widget.update_yaxes(
+            title_text=f"best, {unit}", range=low_high, showticklabels=found_any, row=2, col=1
+        )
         self.widget.update_xaxes(range=[0, longest * CURVE_ROOM], row=2, col=1)
 
     def _draw_theme(self, theme: str) -> None:

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { costOn, moved, nearestStop, nextStop, stops } from "../src/board/estimate.js";
-import { allAlike, compactDevices, fitScale, groupSummary, shortName, linkThickness, mayFit, memoryLevel, memorySegments, namedReplicas, rowAt, rowsOf, shownReplicas } from "../src/board/layout.js";
+import { allAlike, compactDevices, fitScale, groupSummary, shortName, linkThickness, mayFit, memoryLevel, memorySegments, rowAt, rowsOf, shownReplicas } from "../src/board/layout.js";
 import { Catalog, pieceLabel, piecesOf } from "../src/board/model.js";
 
 const layer = (id, seconds = 1) => ({
@@ -198,6 +198,9 @@ test("as many replicas are named as the column holds", () => {
   assert.equal(shownReplicas([[0], [1], [2], [3]]), 4);
   assert.equal(shownReplicas([[0], [1], [2], [3], [4]]), 3);
   assert.equal(shownReplicas([range(1000, 64)]), 1);
+  assert.equal(shownReplicas([[0], [1], [2], [3]], 8), 3, "+5 stands beside them");
+  assert.equal(shownReplicas([[0], [1], [2], [3]], 8, true), 2, "where the column is narrow");
+  assert.equal(shownReplicas([[16], [17], [18], [19]], 8), 2, "two digits take more");
 });
 
 test("a compact lane names its replicas, else the span of its devices, else their number", () => {
@@ -223,8 +226,8 @@ test("a compact lane of many stages is named by the first and the last", () => {
 
 test("replicas are named as long as their number has room beside them", () => {
   const group = (from, count) => Array.from({ length: count }, (_, i) => from + i);
-  assert.equal(namedReplicas([group(0, 8), group(8, 8)], 2), 2);
-  assert.equal(namedReplicas([group(0, 8), group(8, 8)], 1024), 1, "one, and +1023");
-  assert.equal(namedReplicas([group(8192, 8), group(8200, 8)], 1024), 0, "then the span of all");
-  assert.equal(namedReplicas([[0], [1], [2], [3], [4]], 5), 3);
+  assert.equal(shownReplicas([group(0, 8), group(8, 8)], 2), 2);
+  assert.equal(shownReplicas([group(0, 8), group(8, 8)], 1024), 1, "one, and +1023");
+  assert.equal(shownReplicas([group(8192, 8), group(8200, 8)], 1024), 0, "then the span of all");
+  assert.equal(shownReplicas([[0], [1], [2], [3], [4]], 5), 3);
 });

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { rowName, rowTexts } from "../src/graph/card.js";
+import { nodeName } from "../src/graph/words.js";
 
 const GIB = 2 ** 30;
 const now = { step_s: 2, peak_bytes: 40 * GIB, over_bytes: 0 };
@@ -24,4 +25,10 @@ test("a forbidden one says its rule and nothing else", () => {
   const row = { ...layout, problem: "a norm needs all of it", outcome: null };
   assert.deepEqual(rowTexts(row, card), { facts: "a norm needs all of it", step: "", change: "", peak: "", over: "" });
   assert.ok(rowName(row, card).includes("not possible: a norm needs"));
+});
+
+test("a node says how many of its layers have a layout of their own", () => {
+  const node = { id: "a", label: "a", name: "a", kind: "linear", count: 1, ranges: [[0, 1]], stages: [0], own_layouts: 1 };
+  assert.ok(nodeName(node).includes("a layout of its own"));
+  assert.ok(nodeName({ ...node, ranges: [[0, 9]], own_layouts: 3 }).includes("3 layers with layouts of their own"));
 });

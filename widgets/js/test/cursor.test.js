@@ -29,6 +29,14 @@ test("one question at a time, then the newest", () => {
   asking.stop();
   asking.ask();
   assert.deepEqual(sent, ["a", "c"], "no longer wanted");
+  let there = false;
+  const later = new Asking((question) => there && Boolean(sent.push(question)), 10_000);
+  later.want("e");
+  later.ask();
+  assert.ok(later.waiting, "nobody was there to be asked");
+  there = true;
+  later.ask();
+  assert.deepEqual(sent, ["a", "c", "e"]);
 });
 
 test("a question is asked once its cursor rests", async () => {

@@ -7,7 +7,7 @@ const VIEW = {
     { id: "0", name: "Stage 0", replicas: [[0, 1], [2, 3]] },
     { id: "1", name: "Stage 1", replicas: [[4, 5]] },
   ],
-  idle: { devices: [6, 7], count: 2 },
+  idle: { kinds: [{ kind: null, devices: [6, 7] }], count: 2 },
   estimate: { step_s: 2 },
 };
 

@@ -103,7 +103,7 @@ function textsOf(ctx, place, before, { lane, covered }, { selected, away }, px) 
   const label = pieceLabel(piece);
   // numbers of one and of two digits come and go together, so that none is missing from a row of narrow chips
   const under = place.left * ctx.trackPx + 8 + 8 * label.length > covered; // under the words at the lane's end
-  if (under || px < 5 + 7 * Math.max(2, label.length)) return { label: "", number: "", tight: false };
+  if (under || px < 4 + 7 * Math.max(2, label.length)) return { label: "", number: "", tight: false };
   const tight = px < 12 + 7 * label.length;
   if (away) {
     const words = `B: ${away}`;

@@ -5,6 +5,12 @@ import { percent, plural, seconds } from "../common/format.js";
 import { rangeWords } from "./layout.js";
 
 const REST_MS = 60;
+/** How replicas share the samples of a stage. */
+const SHARINGS = [
+  ["even", "equally"],
+  ["speed", "by speed"],
+  ["turns", "in turn, whole microbatches"],
+];
 
 /** @typedef {{to_lane: string|null, to_device: number|null}} Place where a device goes; both null: out of use */
 
@@ -20,14 +26,20 @@ export function homeOfDevice(view, device) {
   return { lane: null, group: [device] };
 }
 
+/** Devices out of use, each with its kind if there are several. @param {any} view @returns {[number, string|null][]} */
+export const idleOf = (view) => (view.idle?.kinds ?? []).flatMap(({ kind, devices }) => devices.map((device) => [device, kind]));
+
+/** "Stage 0", with the kind of its devices if there are several. */
+const laneName = (lane) => (lane.kind ? `${lane.name} (${lane.kind})` : lane.name);
+
 /** Where a device may go, as groups of choices for a select. @param {any} view @param {number} device */
 export function placesFor(view, device) {
   const { lane: home } = homeOfDevice(view, device);
   const others = view.lanes.filter((lane) => lane !== home);
   const boxes = others.flatMap((lane) => lane.replicas.map((group) => [`device:${group[0]}`, `${gpu(group)} (${lane.name})`]));
-  const idle = home ? (view.idle?.devices ?? []).map((number) => [`device:${number}`, `gpu ${number} (not in use)`]) : [];
+  const idle = home ? idleOf(view).map(([number, kind]) => [`device:${number}`, `gpu ${number} (${kind ? `${kind}, ` : ""}not in use)`]) : [];
   return [
-    { name: "One more replica of", choices: others.map((lane) => [`lane:${lane.id}`, lane.name]) },
+    { name: "One more replica of", choices: others.map((lane) => [`lane:${lane.id}`, laneName(lane)]) },
     { name: "Changes places with", choices: [...boxes, ...idle] },
     { name: "Elsewhere", choices: home ? [["out", "Out of use"]] : [] },
   ].filter((group) => group.choices.length);
@@ -68,7 +80,8 @@ export class Devices {
     };
     const [fromLabel, from] = field("device", "Device");
     const [toLabel, to] = field("to", "goes to");
-    Object.assign(this, { from, to });
+    const [shareLabel, share] = field("sharing", "its replicas share samples");
+    Object.assign(this, { from, to, share, shareLabel });
     this.text = h("span", { class: "b-dev-text", role: "status" });
     this.go = h("button", { class: "sx-btn suggested", text: "Move", "data-action": "move-device", on: { click: () => this.move() } });
     const close = h("button", { class: "sx-btn", text: "Close", "data-action": "close-devices", on: { click: () => this.close() } });
@@ -78,8 +91,9 @@ export class Devices {
       fromLabel,
       toLabel,
       this.go,
-      close,
       this.text,
+      shareLabel,
+      close,
     );
     this.idle = h("div", { class: "b-idle", hidden: true }, h("span", { text: "Not in use" }), h("span", { class: "b-devices" }));
     this.asked = null;
@@ -88,16 +102,20 @@ export class Devices {
   /** Draw what is out of use, and the panel if it is open. */
   draw() {
     const { view, editable } = this.ctx;
-    const idle = view.idle ?? { devices: [], count: 0 };
-    const more = idle.count - idle.devices.length;
-    const items = [...idle.devices.map((device) => ({ device, text: String(device) })), ...(more > 0 ? [{ device: null, text: `+${more}` }] : [])];
-    this.idle.hidden = !(idle.count || this.dragging);
-    set(this.idle, { title: plural(idle.count, "device") });
+    const count = view.idle?.count ?? 0;
+    const items = (view.idle?.kinds ?? []).flatMap(({ kind, devices }) => [
+      ...(kind ? [{ device: null, text: kind }] : []),
+      ...devices.map((device) => ({ device, text: String(device) })),
+    ]);
+    const more = count - items.filter((item) => item.device != null).length;
+    if (more > 0) items.push({ device: null, text: `+${more}` });
+    this.idle.hidden = !(count || this.dragging);
+    set(this.idle, { title: plural(count, "device") });
     keyed(
       this.idle.lastChild,
       items,
       ({ text }) => text,
-      () => h("span", { class: "b-device" }),
+      (item) => h("span", { class: item.device == null ? "b-kind" : "b-device" }),
       (box, item) => set(box, { text: item.text, "data-device": item.device }),
     );
     if (this.panel.hidden) return;
@@ -124,8 +142,8 @@ export class Devices {
 
   fill() {
     const { view } = this.ctx;
-    const lanes = view.lanes.map((lane) => ({ name: lane.name, choices: lane.replicas.map((group) => [String(group[0]), gpu(group)]) }));
-    const idle = (view.idle?.devices ?? []).map((device) => [String(device), `gpu ${device}`]);
+    const lanes = view.lanes.map((lane) => ({ name: laneName(lane), choices: lane.replicas.map((group) => [String(group[0]), gpu(group)]) }));
+    const idle = idleOf(view).map(([device, kind]) => [String(device), `gpu ${device}${kind ? ` (${kind})` : ""}`]);
     const given = [...lanes, ...(idle.length ? [{ name: "Not in use", choices: idle }] : [])];
     options(this.from, given, String(this.device));
     this.device = Number(this.from.value);
@@ -133,10 +151,14 @@ export class Devices {
     options(this.to, places, this.place);
     this.place = this.to.value;
     this.go.disabled = !places.length;
+    const { lane } = homeOfDevice(view, this.device);
+    this.shareLabel.hidden = !lane?.sharing || !lane.runs.length;
+    if (lane?.sharing) options(this.share, [{ name: laneName(lane), choices: SHARINGS }], lane.sharing);
     this.show();
   }
 
   changed(name) {
+    if (name === "sharing") return this.ctx.shareOtherwise(homeOfDevice(this.ctx.view, this.device).lane, this.share.value);
     if (name === "device") [this.device, this.place] = [Number(this.from.value), null];
     else this.place = this.to.value;
     this.fill();
@@ -204,7 +226,8 @@ export class Devices {
     const caption = (found) => {
       const { text, bad } = deviceEffect(found, ctx.view);
       ghost.classList.toggle("refused", bad);
-      ghost.firstChild.lastChild.textContent = place ? text || whereTo(ctx.view, place) : "Drop on a lane, a device or below. Esc cancels.";
+      ghost.firstChild.firstChild.textContent = place ? `${gpu(group)} ${whereTo(ctx.view, place)}` : gpu(group);
+      ghost.firstChild.lastChild.textContent = place ? text || "known on release" : "Drop on a lane, a device or below. Esc cancels.";
     };
     return {
       edits: true,
@@ -245,7 +268,7 @@ export class Devices {
 }
 
 const whereTo = (view, place) =>
-  place.to_device != null ? `changes places with gpu ${place.to_device}` : place.to_lane == null ? "out of use" : `to ${view.lanes.find((lane) => lane.id === place.to_lane)?.name}`;
+  place.to_device != null ? `↔ gpu ${rangeWords(homeOfDevice(view, place.to_device).group)}` : place.to_lane == null ? "→ out of use" : `→ ${view.lanes.find((lane) => lane.id === place.to_lane)?.name}`;
 
 /** What is under the pointer that a device can be dropped on. */
 function targetAt(ctx, event, device, home) {

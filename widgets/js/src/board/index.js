@@ -315,6 +315,12 @@ class BoardContext {
     this.commit(this.view, "device", { device, to_lane, to_device }, () => words);
   }
 
+  /** Have the replicas of a lane share its samples otherwise. @param {any} lane @param {string} how */
+  shareOtherwise(lane, how) {
+    if (!this.editable || !lane || how === lane.sharing) return;
+    this.commit(this.view, "sharing", { lane: lane.id, how }, () => `${lane.name} shares its samples otherwise`);
+  }
+
   /** Pin layers to their devices; those that are all pinned are released. */
   togglePins(positions) {
     if (!positions.size || !this.editable) return;

@@ -5,7 +5,7 @@ import { bytes, seconds, secondsParts } from "../common/format.js";
 import { drawChip, makeChip } from "./chip.js";
 import { drawHandles } from "./handles.js";
 import { overIdeal } from "./head.js";
-import { compactDevices, linkClass, linkThickness, memoryLevel, namedReplicas, rangeWords, shortName } from "./layout.js";
+import { compactDevices, linkClass, linkThickness, memoryLevel, rangeWords, shortName, shownReplicas } from "./layout.js";
 import { drawMemory, makeMemory } from "./memory-bar.js";
 import { holdsAny } from "./model.js";
 import { drawOther } from "./other.js";
@@ -73,7 +73,7 @@ export function drawLane(ctx, element, { lane, compact }) {
   patch(element, {
     class: `b-row b-lane${compact ? " compact" : ""}${isTarget ? " target" : ""}${bad && isTarget ? " bad" : ""}${refused ? " refused" : ""}${lane.locked ? " locked" : ""}`,
   });
-  drawName(parts, lane, compact);
+  drawName(parts, lane, compact, ctx.narrow);
   drawMemory(ctx, parts.memory, shown, preview ? lane : null);
   drawTrack(ctx, parts, { ...state, lane, bad, refused });
 }
@@ -100,7 +100,7 @@ function stateOf(ctx, lane, compact) {
   return { inputs, compact, preview, isTarget, refused, chosen, leaving, pinned, pieces, boundaries };
 }
 
-function drawName(parts, lane, compact) {
+function drawName(parts, lane, compact, narrow) {
   const name = shortName(lane.name);
   patch(parts.title, { text: name, title: lane.name });
   patch(parts.kind, { text: lane.kind ?? "", title: lane.kind ?? null });
@@ -111,14 +111,19 @@ function drawName(parts, lane, compact) {
     "aria-label": `Unlock ${lane.name}`,
     title: `${lane.name} keeps exactly its layers. Press to unlock.`,
   });
-  if (stale(parts.devices, [compact, lane.group, lane.replicas, lane.replica_count, lane.replica_link, lane.span]))
-    drawDevices(parts.devices, lane, compact);
+  if (stale(parts.devices, [compact, narrow, lane.group, lane.replicas, lane.replica_count, lane.replica_link, lane.span]))
+    drawDevices(parts.devices, lane, compact, narrow);
 }
 
 /** What stands for a lane's devices: a box for each of the first replicas with the link between them; compact, only words. */
-function deviceItems(lane, compact) {
-  if (compact) return compactDevices(lane).map((text, i) => ({ key: `r${i}`, text }));
-  const shown = namedReplicas(lane.replicas, replicaCount(lane));
+function deviceItems(lane, compact, narrow) {
+  if (compact)
+    return compactDevices(lane).map((text, i) => ({
+      key: `r${i}`,
+      text,
+      device: lane.replicas[i] && rangeWords(lane.replicas[i]) === text ? lane.replicas[i][0] : null,
+    }));
+  const shown = shownReplicas(lane.replicas, replicaCount(lane), narrow);
   if (!shown) return compactDevices(lane).map((text, i) => ({ key: `r${i}`, text }));
   const more = replicaCount(lane) - shown;
   return lane.replicas
@@ -130,8 +135,8 @@ function deviceItems(lane, compact) {
     .concat(more > 0 ? [{ key: "more", text: `+${more}` }] : []);
 }
 
-function drawDevices(element, lane, compact) {
-  const items = deviceItems(lane, compact);
+function drawDevices(element, lane, compact, narrow) {
+  const items = deviceItems(lane, compact, narrow);
   const link = lane.replica_link;
   const reduced = link?.step_bytes ? `; ${bytes(link.step_bytes)} of gradients a step over ${link.name ?? link.kind}` : "";
   patch(element, { title: (lane.group ? `${lane.group}: ` : "") + deviceWords(lane) + reduced });

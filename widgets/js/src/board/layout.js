@@ -129,29 +129,24 @@ export function shortName(name) {
 }
 
 const MOST_REPLICAS = 4;
+/** What the column of names holds beside "gpu": wide, and on a narrow page. */
+const DEVICES_PX = [102, 82];
+/** Least room of a link between two boxes. */
+const WIRE_PX = 4;
+const boxPx = (word) => Math.max(20, 10 + 7 * word.length);
 const MOST_LETTERS = 9; // what the column holds beside "+1"; the title says all
 
-/** How many replicas are named: as many as fit. @param {number[][]} replicas */
-export function shownReplicas(replicas) {
+/** How many replicas are named: as many as fit beside how many more there are, 0 where not even one does. @param {number[][]} replicas the first of them @param {number} all */
+export function shownReplicas(replicas, all = replicas.length, narrow = false) {
   const words = replicas.map(rangeWords);
-  if (words.length <= MOST_REPLICAS && words.join("").length <= MOST_LETTERS) return words.length;
-  let count = 1;
-  while (count < Math.min(MOST_REPLICAS - 1, words.length) && words.slice(0, count + 1).join("").length <= MOST_LETTERS)
-    count += 1;
+  const fits = (count) => {
+    const boxes = [...words.slice(0, count), ...(count < all ? [`+${all - count}`] : [])];
+    return boxes.reduce((sum, word) => sum + boxPx(word) + WIRE_PX, -WIRE_PX) <= DEVICES_PX[narrow ? 1 : 0];
+  };
+  if (words.length === all && all <= MOST_REPLICAS && fits(all)) return all;
+  let count = Math.min(MOST_REPLICAS - 1, words.length);
+  while (count > 0 && !fits(count)) count -= 1;
   return count;
-}
-
-/**
- * How many replicas are named before "+N": as many as fit beside it, 0 where not even one does.
- * @param {number[][]} replicas @param {number} count all of them
- */
-export function namedReplicas(replicas, count) {
-  for (let shown = shownReplicas(replicas); shown > 0; shown -= 1) {
-    const more = count > shown ? `+${count - shown}` : "";
-    const words = replicas.slice(0, shown).map(rangeWords).join("");
-    if (!more || words.length + Math.max(0, more.length - 2) <= MOST_LETTERS) return shown;
-  }
-  return 0;
 }
 
 /**

@@ -4,7 +4,7 @@
 export const REST_MS = 120;
 
 export class Asking {
-  /** @param {(question: any) => void} send @param {number} [restMs] */
+  /** @param {(question: any) => boolean|void} send false: it cannot be sent now @param {number} [restMs] */
   constructor(send, restMs = REST_MS) {
     this.send = send;
     this.restMs = restMs;
@@ -29,7 +29,7 @@ export class Asking {
     clearTimeout(this.timer);
     if (this.asked || !this.question) return;
     this.asked = this.question;
-    this.send(this.asked);
+    if (this.send(this.asked) === false) this.asked = null;
   }
 
   /** The answer to what was asked has come. */

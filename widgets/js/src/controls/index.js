@@ -39,9 +39,11 @@ function render({ model, el }) {
     sync.send("set", { key, value });
     const field = (model.get("view")?.fields ?? []).find((item) => item.key === key);
     telling.begin(fieldWords(field, value), key);
+    root.dataset.state = "computing";
   };
   function draw() {
     telling.answered();
+    root.dataset.state = sync.pending ? "computing" : "ready";
     const view = model.get("view") ?? {};
     set(root, { "aria-label": view.name ?? "Strategy" });
     drawFields(fields, view.fields ?? [], send);

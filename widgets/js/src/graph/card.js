@@ -102,8 +102,7 @@ export class Card {
     set(this.where, { text: card.where });
     this.part(this.layouts, card.layouts, [card.all_alike, "This layer", `All ${card.alike} alike`, card.alike], card.no_layouts, shut);
     this.layouts.element.hidden = card.whole;
-    const stage = /^stage \d+/.exec(card.where)?.[0] ?? "its stage";
-    this.part(this.memory, card.memory, [card.everywhere, `Only ${stage}`, `All ${plural(card.stages, "stage")}`, card.stages], null, shut);
+    this.part(this.memory, card.memory, [card.everywhere, `Only stage ${card.stage}`, `All ${plural(card.stages, "stage")}`, card.stages], null, shut);
     this.memory.element.hidden = !card.memory.length;
   }
 

@@ -84,6 +84,7 @@ export function trafficGrid(view) {
     value: (r, c) => cells.get(r * n + c) ?? null,
     low: least < high ? least : high / 10,
     high,
+    only: least < high ? null : high || null, // the same in every cell that is not empty
     log: true,
   };
 }
@@ -109,7 +110,8 @@ export function scaleOf(grids) {
   const from = log || grids.some((grid) => grid.unit === "share") ? SPARSE_FROM : 0;
   const share = log ? (x) => logPosition(x, low, high) : (x) => (high > 0 ? Math.min(1, Math.max(0, x / high)) : 0);
   const value = log ? (u) => low * (high / low) ** u : (u) => u * high;
-  return { low, high, log, from, position: (x) => from + (1 - from) * share(x), at: (t) => value((t - from) / (1 - from)) };
+  const only = grids.every((grid) => grid.only != null && grid.only === grids[0].only) ? grids[0].only : null;
+  return { low, high, log, from, only, position: (x) => from + (1 - from) * share(x), at: (t) => value((t - from) / (1 - from)) };
 }
 
 /**

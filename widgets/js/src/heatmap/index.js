@@ -3,7 +3,6 @@
 import { float32 } from "../common/binary.js";
 import { family, prepare, Tip, tokens } from "../common/canvas.js";
 import { h, heading, keyed, set } from "../common/dom.js";
-import { keysButton } from "../common/keys.js";
 import { linked } from "../common/link.js";
 import { pictureButtons } from "../common/picture.js";
 import { makeRoot } from "../common/root.js";
@@ -66,7 +65,7 @@ class HeatmapView {
     this.live = h("div", { class: "sx-live", "aria-live": "polite" });
     this.table = tableToggle(this.drawing, this.tableBox, () => asTable(this.plans, this.shown));
     const pictures = pictureButtons("figure", () => this.head.querySelector("h2").textContent.toLowerCase());
-    this.head.append(h("span", { class: "sx-space" }), h("span", { class: "sx-acts" }, this.switch, this.table.button, pictures, keysButton("heatmap")));
+    this.head.append(h("span", { class: "sx-space" }), h("span", { class: "sx-acts" }, this.switch, this.table.button, pictures));
     this.root.append(this.head, this.empty, this.drawing, this.tableBox, this.legend.element, this.live);
     this.tip = new Tip(this.root);
   }

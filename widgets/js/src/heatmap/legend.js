@@ -4,7 +4,7 @@ import { h, keyed, set } from "../common/dom.js";
 import { bytes, percent } from "../common/format.js";
 import { cividis, inkOn, rgb } from "../common/scales.js";
 
-const MARKS = [0, 0.2, 0.4, 0.6, 0.8, 1];
+const MARKS = [0, 0.25, 0.5, 0.75, 1];
 /** Share of the bar to either side of a number for which its own ground is drawn. */
 const AROUND = 0.06;
 
@@ -21,6 +21,11 @@ export class Legend {
 
   /** @param {any} scale @param {string} unit `bytes` or `share` @param {string} note what the ends mean */
   show(scale, unit, note) {
+    set(this.ramp, { style: { display: scale.only != null ? "none" : null } });
+    if (scale.only != null) {
+      set(this.note, { text: `${bytes(scale.only)} wherever anything is sent` });
+      return;
+    }
     const write = (value) => (unit === "share" ? percent(value, scale.high < 0.0995 ? 1 : 0) : value === 0 ? "0" : bytes(value));
     const along = (u) => scale.from + (1 - scale.from) * u;
     set(this.ramp, { style: { background: gradient(scale.from, 1, 9) } });

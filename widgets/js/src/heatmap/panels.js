@@ -6,6 +6,8 @@ const BESIDE_PX = 860;
 /** Cells that are narrower have no number on them. */
 export const NUMBER_PX = 24;
 const GAP_PX = 24;
+/** A cell of a map is at most so many times as wide as high. */
+const WIDEST = 2.5;
 const LETTER_PX = 6.6;
 const TITLE_PX = 18;
 
@@ -42,8 +44,10 @@ function panelOf(grid, x, width, top, seen) {
   if (grid.kind === "pairs") {
     const size = Math.max(5, Math.min(36, Math.floor((room - 4) / grid.columns) - 2));
     const { tops, height } = rowPlaces(grid.rows, size, top + 20);
-    const lefts = tops.map((at) => left + at - tops[0]);
-    return { x, left, right: left + height - tops[0], size, tops, lefts, widths: lefts.map(() => size), top, height: height + 4 };
+    const wide = Math.max(1, Math.min(WIDEST, (room - 4) / (height - tops[0]))); // no empty column beside it
+    const lefts = tops.map((at) => left + (at - tops[0]) * wide);
+    const right = left + (height - tops[0]) * wide;
+    return { x, left, right, size, tops, lefts, widths: lefts.map(() => size * wide), top, height: height + 4 };
   }
   const size = rowSize(grid.rows.length, grid.kind === "parts" ? 15 : 11);
   const { tops, height } = rowPlaces(grid.rows, size, top + 18);

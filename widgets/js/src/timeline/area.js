@@ -54,7 +54,7 @@ export class AreaCard {
   /** @param {any} view the timeline */
   constructor(view) {
     this.view = view;
-    this.asking = new Asking((question) => view.sync.send("area", question), 0);
+    this.asking = new Asking((question) => view.ask("area", question), 0);
     this.title = h("b", {});
     this.state = h("span", { class: "tl-muted" });
     this.lines = h("div", { class: "tl-sums" });
@@ -124,7 +124,8 @@ export class AreaCard {
     const { answer } = this;
     const shut = this.view.model.link?.shut;
     set(this.title, { text: `${spanWords(area)}, ${seconds(area.to_s - area.from_s)}` });
-    set(this.state, { text: answer ? "" : shut ? "The kernel is not there to add it up." : "being added up …" });
+    const missing = shut ? "The kernel is not there to add it up." : this.asking.waiting ? "being added up …" : "It could not be added up.";
+    set(this.state, { text: answer ? "" : missing });
     keyed(
       this.lines,
       answer ? this.sentences(answer) : [],

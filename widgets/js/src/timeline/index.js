@@ -153,6 +153,13 @@ class TimelineView {
     return Boolean(this.model.get("asks")) && !this.ofRun && this.plans.length > 0;
   }
 
+  /** Ask Python something, unless it is not there. */
+  ask(kind, question) {
+    if (this.model.link?.shut) return false;
+    this.sync.send(kind, question);
+    return true;
+  }
+
   /** The focus on the same action as before, or null. */
   again({ plan, row }) {
     const i = this.plans[plan] ? sameAction(this.plans[plan].bars, row) : -1;

@@ -38,7 +38,7 @@ export class MomentCard {
   constructor(view) {
     this.view = view;
     this.open = false;
-    this.asking = new Asking((question) => view.sync.send("moment", question));
+    this.asking = new Asking((question) => view.ask("moment", question));
     this.title = h("b", {});
     this.state = h("span", { class: "tl-muted" });
     this.bar = h("span", { class: "tl-shares tl-wide" });

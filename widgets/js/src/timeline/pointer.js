@@ -27,8 +27,8 @@ export class Pointer {
 
   down(event) {
     if (event.button) return;
-    if (this.view.editor.pick(event)) return this.view.canvas.setPointerCapture(event.pointerId);
     this.marking = event.shiftKey && this.view.can && this.view.timeAt(event).share >= 0;
+    if (!this.marking && this.view.editor.pick(event)) return this.view.canvas.setPointerCapture(event.pointerId);
     if (this.marking) this.view.marks.begin(this.view.timeAt(event).t);
     this.pan = { x: event.clientX, t0: this.view.window.t0, moved: false };
     this.view.canvas.setPointerCapture(event.pointerId);
