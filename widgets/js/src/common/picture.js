@@ -1,6 +1,6 @@
 // Figures to take along: a widget as it is seen, as an SVG file or as a PNG on the clipboard. Made in the page, offline.
 
-import { h } from "./dom.js";
+import { h, svg } from "./dom.js";
 import { download } from "./download.js";
 
 /** What belongs to the page and not to the figure. */
@@ -18,13 +18,12 @@ const SHARPNESS = 2;
 export function svgOf(root) {
   const { width, height } = root.getBoundingClientRect();
   const copy = withoutControls(root);
-  const size = `width="${Math.ceil(width)}" height="${Math.ceil(height)}"`;
   const style = h("style", { text: sheets() });
   const host = h("div", { class: "sx-picture" }, style, copy);
   host.setAttribute("style", `width:${width}px;${hostColours(root, style.textContent)}`);
-  host.setAttribute("xmlns", "http://www.w3.org/1999/xhtml");
-  const inner = new XMLSerializer().serializeToString(host);
-  return `<svg xmlns="http://www.w3.org/2000/svg" ${size}><foreignObject width="100%" height="100%">${inner}</foreignObject></svg>`;
+  const frame = svg("foreignObject", { width: "100%", height: "100%" }, host);
+  const picture = svg("svg", { width: Math.ceil(width), height: Math.ceil(height) }, frame);
+  return new XMLSerializer().serializeToString(picture); // which states the name spaces
 }
 
 /** A copy of what is drawn; room that controls took stays, so that nothing moves. */
