@@ -16,6 +16,7 @@ from explorer.plan import Plan, save_plan, to_document
 from explorer.search import (
     FRONTIER_OF,
     GAP,
+    NO_PLAN,
     REFUSED,
     WEIGHTS,
     Candidate,
@@ -24,7 +25,7 @@ from explorer.search import (
     Progress,
     search,
 )
-from explorer.search.comparison import tried_words
+from explorer.search.comparison import NOTHING_PROPOSED, tried_words
 from explorer.search.objectives import axes_of, frontier_axes
 from explorer.search.problem import synchronous
 from explorer.simulation.simulate import simulate
@@ -82,6 +83,9 @@ def _nothing_found(problem: Problem, last: Progress) -> InfeasibleError | None:
         hint = _why_not(problem, last.closest)
     elif last.details.get(REFUSED, 0):
         hint = "free a layer or a device, or allow more devices"
+    elif last.details.get(NO_PLAN):
+        hint = "allow more devices or memory, or try another searcher"
+        return InfeasibleError(f"searcher {last.searcher} {NOTHING_PROPOSED}; {hint}")
     elif not last.evaluations:
         hint = "give it more time (--budget) or evaluations, or try another searcher or schedule"
     return InfeasibleError(f"searcher {last.searcher} found nothing that fits {tried_words(last)}; {hint}")
