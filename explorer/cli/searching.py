@@ -23,6 +23,7 @@ from explorer.plan import Plan, save_plan, to_document
 from explorer.search import (
     FRONTIER_OF,
     GAP,
+    NO_PLAN,
     REFUSED,
     WEIGHTS,
     Candidate,
@@ -32,7 +33,7 @@ from explorer.search import (
     search,
 )
 from explorer.search._outcomes import lacking_words
-from explorer.search.comparison import nothing_words, tried_words
+from explorer.search.comparison import NOTHING_PROPOSED, nothing_words, tried_words
 from explorer.search.objectives import axes_of, frontier_axes
 from explorer.search.problem import synchronous
 from explorer.simulation.simulate import simulate
@@ -90,6 +91,9 @@ def _nothing_found(problem: Problem, last: Progress) -> InfeasibleError | None:
         hint = _why_not(problem, last.closest)
     elif last.details.get(REFUSED, 0):
         hint = "free a layer or a device, or allow more devices"
+    elif last.details.get(NO_PLAN):
+        hint = "allow more devices or memory, or try another searcher"
+        return InfeasibleError(f"searcher {last.searcher} {NOTHING_PROPOSED}; {hint}")
     elif not last.evaluations and problem.min_samples_per_s:
         hint = "its bounds leave nothing: ask for less throughput (--min-throughput), or allow more devices"
     elif not last.evaluations:

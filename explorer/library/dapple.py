@@ -30,6 +30,8 @@ def _latency(stages: Sequence[tuple[float, float, float]], m: int) -> float:
         paper="Fan et al., DAPPLE: A Pipelined Data Parallel Approach for Training Large Models, PPoPP 2021",
         year=2020,
         uses=Uses(schedules=("1f1b",), searchers=("dapple",), options=("uneven replicas",)),
+        missing="its VGG-19 and BERT-48: its published configurations (VGG-19 data parallel at 25 Gbit/s and"
+        " 15:1 at 10, BERT-48 8:8 on two servers of eight and straight on sixteen) are not sought",
         claims=(
             Claim(
                 text=f"idle (p - 1)(F + B), as GPipe: at p = {P}, F = 1, B = 2",

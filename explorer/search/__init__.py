@@ -41,6 +41,7 @@ __all__ = [
     "FRONTIER_OF",
     "GAP",
     "MOST_PROCESSES",
+    "NO_PLAN",
     "OBJECTIVES",
     "REFUSED",
     "SEARCHERS",
@@ -64,6 +65,8 @@ REFUSED = "refused"
 """Key of `Progress.details`: candidates that broke pins or bans and were not costed."""
 FAILED = "failed"
 """Key of `Progress.details`: candidates that could not be simulated."""
+NO_PLAN = "no_plan"
+"""Key of `Progress.details`: the searcher ended by itself, and had proposed nothing."""
 FIRST_ERROR = "first_error"
 """Key of `Progress.details`: why the first of them could not be."""
 
@@ -140,6 +143,8 @@ def search(
                     return
             if may_end and budget_s is not None and clock() - began >= budget_s:
                 return
+        if not evaluator.evaluations and not evaluator.refused and evaluator.foreign_value is None:
+            evaluator.details[NO_PLAN] = True
         yield _progress(searcher, evaluator, least, clock() - began, None)
 
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from explorer.search import FAILED, FIRST_ERROR, REFUSED, Candidate, Progress
+from explorer.search import FAILED, FIRST_ERROR, NO_PLAN, REFUSED, Candidate, Progress
 from explorer.search._outcomes import lacking_words
 
 YOURS, RULE = "yours", "rule of thumb"
@@ -146,10 +146,15 @@ def tried_words(progress: Progress) -> str:
     return tried
 
 
+NOTHING_PROPOSED = "proposed nothing: by its own costs no plan fits this batch and these devices"
+
+
 def why_nothing(progress: Progress) -> str:
     """Say in one line why a search has no plan."""
     if progress.foreign_value is not None:
         return "its value is of a cost model of its own, which is not compared"
+    if progress.details.get(NO_PLAN):
+        return f"it {NOTHING_PROPOSED}"
     if progress.closest is not None:
         near = f"; closest is {progress.closest.label}, which {lacking_words(progress.closest.outcome)}"
     else:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from explorer.cli import searching
+from explorer.search.comparison import NOTHING_PROPOSED
 from tests.cli.commands import SMALL, TOO_LARGE, Run
 
 SEARCH_KEYS = {
@@ -153,3 +154,15 @@ def test_what_stands_in_the_way_is_said_in_one_line(flags: tuple[str, ...], word
     assert [line for line in done.err.splitlines() if "nothing that fits" in line] == [
         done.err.splitlines()[-1]
     ]
+
+
+def test_who_proposes_nothing_asks_for_devices_not_for_time(run: Run) -> None:
+    done = run(
+        "search", "--model", "gpt3-175b", "--cluster", "dgx-1-v100", "--searcher", "tarnawski_linear",
+        "--global-batch", "8",
+    )  # fmt: skip
+    assert done.status == 3
+    (line,) = [line for line in done.err.splitlines() if "tarnawski_linear" in line]
+    assert NOTHING_PROPOSED in line
+    assert "allow more devices or memory" in line
+    assert "--budget" not in line
