@@ -24,7 +24,7 @@ PAUSE_S = 0.05
 """Seconds after which one hears of a step that is not done."""
 PATIENCE_S = 0.05
 """Seconds to wait for a thread that was told to end. It ends at its next checkpoint in any case."""
-LAST_PATIENCE_S = 10.0
+LAST_PATIENCE_S = 60.0
 """Seconds that the interpreter waits at its end for such a thread."""
 
 

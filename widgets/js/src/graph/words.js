@@ -31,7 +31,7 @@ export function movedTexts(node) {
 
 /** "a layout of its own", "3 layers with a layout of their own". @param {any} node */
 const ownText = (node) =>
-  layersOf(node) === 1 ? "a layout of its own" : node.own_layouts === 1 ? "1 layer with a layout of its own" : `${fixed(node.own_layouts)} layers with layouts of their own`;
+  layersOf(node) === 1 ? "a layout of its own" : node.own_layouts === 1 ? "1 layer with a layout of its own" : `${plural(node.own_layouts, "layer")} with layouts of their own`;
 
 /** How many layers a node stands for. @param {any} node */
 export const layersOf = (node) => node.ranges.reduce((sum, [, n]) => sum + n, 0);
