@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from explorer.framework_files import load_framework
     from explorer.graph import LayerGraph
     from explorer.models import load_model
-    from explorer.plan import Plan, load_plan, make_plan, save_plan
+    from explorer.plan import Plan, load_plan, make_plan, save_plan, share_text
     from explorer.search import Problem, search
     from explorer.simulation.report import Report
     from explorer.simulation.simulate import simulate
@@ -65,6 +65,7 @@ _HOME = {
     "make_plan": "plan",
     "save_plan": "plan",
     "search": "search",
+    "share_text": "plan",
     "simulate": "simulation.simulate",
     "uniform": "strategies.uniform",
 }
@@ -94,6 +95,7 @@ __all__ = [
     "make_plan",
     "save_plan",
     "search",
+    "share_text",
     "simulate",
     "uniform",
 ]

@@ -211,6 +211,8 @@ class Defaults:
     """Samples of the training set; 0 if unknown."""
     epochs: tuple[tuple[int, float], ...] = ()
     """Epochs to converge at some global batches: (global_batch, epochs), ascending."""
+    epochs_source: str = ""
+    """Where the epochs were read, to what target; or why there are none. Empty if nobody says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=True)

@@ -32,12 +32,15 @@ from explorer.framework import USUAL, Framework
 from explorer.framework_files import load_framework
 from explorer.graph import LayerGraph
 from explorer.plan_shorthand import shortened, written_out
+from explorer.plan_text import is_packed, packed, unpacked
 from explorer.strategy import Stage, Strategy
 from explorer.workload import Workload
 
 SCHEMA, SHORT_SCHEMA = "explorer.plan/1", "explorer.plan/2"
 """Formats: written out in full, and with runs of devices and the fields stages share. Both are read."""
 RANGE = " .. "
+SHARED = "shared plan"
+"""What stands in messages for the file of a plan that came as a text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,7 +298,7 @@ def load_plan(path: str | Path, *, trust: Trust = False) -> Resolved:
     """Read a plan file (YAML or JSON) with its model and cluster; `-` reads standard input.
 
     Args:
-        path: the file.
+        path: the file, or the plan itself as a text (`share_text`).
         trust: whether it may name code as its model, which is then run: False, True, or the references that
             you name yourself.
 
@@ -303,10 +306,25 @@ def load_plan(path: str | Path, *, trust: Trust = False) -> Resolved:
         InputError: as `from_document`, or a file that cannot be read.
     """
     if str(path) == STANDARD_INPUT:
-        data = parse_document(read_standard_input())
+        text = read_standard_input()
+        data = unpacked(text) if is_packed(text) else parse_document(text)
         return from_document(data, folder=Path.cwd(), file="standard input", trust=trust)
+    if is_packed(str(path)):
+        return from_document(unpacked(str(path)), file=SHARED, trust=trust)
     path = Path(path)
     return from_document(read_document(path), folder=path.parent, file=str(path), trust=trust)
+
+
+def share_text(plan: Plan, graphs: Mapping[str, LayerGraph]) -> str:
+    """Return a plan as one short text, which `load_plan` takes in place of a file."""
+    return packed(to_document(plan, graphs))
+
+
+def own_files(plan: Plan) -> list[str]:
+    """List the model, cluster and framework that a plan names and does not carry: files, and code."""
+    named = [*(item.reference for _, item in plan.models), plan.cluster.reference]
+    named += [job.framework for job in plan.workload.jobs]
+    return [name for name in dict.fromkeys(named) if name and (":" in name or exists(name))]
 
 
 def save_plan(plan: Plan, graphs: Mapping[str, LayerGraph], path: str | Path) -> None:

@@ -79,6 +79,8 @@ class Job:
     """Samples of the training set; 0 if unknown."""
     epochs: tuple[tuple[int, float], ...] = ()
     """Epochs to converge by global batch: (batch, epochs), ascending, log-linear in between."""
+    epochs_source: str = ""
+    """Where the epochs were read, to what target; or why there are none. Empty if nobody says."""
 
     def __post_init__(self) -> None:
         for key, value, allowed in (
@@ -157,5 +159,6 @@ def default_workload(graph: LayerGraph) -> Workload:
         optimizer=stated.optimizer,
         samples_per_epoch=stated.samples_per_epoch,
         epochs=stated.epochs,
+        epochs_source=stated.epochs_source,
     )
     return Workload(jobs=(job,))

@@ -205,6 +205,28 @@ def timeline(bench: Any) -> str:
     return ".xp-frame [data-widget=timeline]"
 
 
+def cursor(bench: Any) -> str:
+    """One cursor in all views of time, the memory there, and an area added up by lane."""
+    page, box = bench.page, bench.box(".tl-canvas")
+    mouse = page.mouse
+    if page.locator(".tl-moment").is_hidden():
+        page.locator("[data-action=moment]").first.click()
+    mouse.move(box["x"] + 0.3 * box["w"], box["y"] + 80)
+    page.keyboard.down("Shift")
+    mouse.down()
+    mouse.move(box["x"] + 0.42 * box["w"], box["y"] + 80, steps=4)
+    mouse.up()
+    page.keyboard.up("Shift")
+    bench.until(lambda: "bubble" in page.inner_text(".tl-area"), "added up")
+    if page.locator("[data-action=area-lanes][aria-pressed=false]").count():
+        page.locator("[data-action=area-lanes]").click()
+    box = bench.box(".tl-canvas")
+    mouse.move(box["x"] + 0.6 * box["w"], box["y"] + 54, steps=3)
+    waiting = "work"  # "being worked out", "working it out"
+    bench.until(lambda: waiting not in page.inner_text(".tl-moment"), "memory told")
+    return ".xp-frame [data-widget=timeline]"
+
+
 def graph(bench: Any) -> str:
     """A layer that was searched for."""
     bench.page.locator("[data-widget=graph] input").first.fill("layers.20.mlp.down")
@@ -225,12 +247,39 @@ def big(bench: Any) -> str:
     return FROM_BAR_TO_BOARD
 
 
+def tour(bench: Any) -> str:
+    """The first step of the tour, at the board."""
+    bench.do("explorer.tour.go(0)")
+    bench.page.wait_for_selector(".sx-board > .t-tour")
+    return FROM_BAR_TO_BOARD
+
+
+def sure(bench: Any) -> str:
+    """How sure the step time is, below the figures."""
+    bench.page.locator("[data-sure=step_time]").first.click()
+    bench.page.wait_for_selector(".t-sure >> visible=true")
+    return ".xp-frame [data-widget=tiles]"
+
+
+def huge(bench: Any) -> str:
+    """Llama 3 405B on 16,384 devices, as it opens."""
+    bench.do(
+        "explorer.show(__import__('widgets.opening', fromlist=['opening'])"
+        ".first_point('llama3-405b', 'hgx-h100-2048'))"
+    )
+    bench.until(lambda: bench.ask("explorer.cluster") == "hgx-h100-2048", "16,384 devices")
+    bench.page.evaluate("() => document.activeElement.blur()")
+    reasons_are_there(bench)
+    return FROM_BAR_TO_BOARD
+
+
 STATES: dict[str, State] = {
     "dragging": dragging,
     "overfull": overfull,
     "held": held,
     "compared": compared,
     "timeline": timeline,
+    "cursor": cursor,
     "order": order,
     "graph": graph,
     "searching": searching,
@@ -245,7 +294,10 @@ STATES: dict[str, State] = {
     "export-changed": changed,
     "history": history,
     "wrong-field": wrong_field,
+    "tour": tour,
+    "sure": sure,
     "big": big,
+    "huge": huge,
 }
 FOLLOWS = {"searched", "run-done", "run-failed"}
 """States that go on from the one before them."""
@@ -261,10 +313,18 @@ def first_state(bench: Any) -> None:
     """Back to where it opened."""
     let_go(bench)
     bench.do("explorer.stop()")
+    bench.do("explorer.tour.later()")
+    bench.page.evaluate("() => document.querySelector('.t-sure:not([hidden]) button')?.click()")
     bench.do("[None for _ in iter(explorer.undo, False)]")
     bench.do(
         "[setattr(explorer.timeline, 'critical', False), setattr(explorer.timeline, 'microbatch', None)]"
     )
     bench.do("setattr(explorer, 'selection', [])")
+    for shown in (
+        "[data-action=moment][aria-pressed=true]",
+        ".tl-area:not([hidden]) [data-action=area-clear]",
+    ):
+        for button in bench.page.locator(shown).all():
+            button.click()
     bench.page.evaluate("() => document.activeElement.blur()")
     reasons_are_there(bench)

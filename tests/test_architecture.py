@@ -21,6 +21,7 @@ ORDER = (
     "framework_files",
     "models transforms cluster_profiles",
     "reads updates",
+    "plan_text",
     "strategy plan plan_shorthand",
     "sharding costs schedules",
     "tasks",

@@ -46,7 +46,8 @@ from explorer.cluster_profiles import (
 from explorer.costs.collectives import ALGORITHMS
 
 SIZES = {
-    "dgx-1-v100": (1, 8), "dgx-a100": (1, 8), "dgx-a100-4": (4, 32), "dgx-a100-128": (128, 1024),
+    "dgx-1-v100": (1, 8), "dgx-1-v100-32": (32, 256),
+    "dgx-a100": (1, 8), "dgx-a100-4": (4, 32), "dgx-a100-128": (128, 1024),
     "hgx-h100": (1, 8), "hgx-h100-16": (16, 128), "hgx-h100-2048": (2048, 16384),
     "rtx4090-pcie-4": (1, 4), "ethernet-10g-4x4": (4, 16), "mixed-v100-a100": (3, 16),
     "a100-800g-64": (64, 512), "dgx-a100-40gb": (1, 8), "a100-pcie": (1, 8),

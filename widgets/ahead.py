@@ -12,6 +12,7 @@ from typing import Any
 
 from explorer.base.errors import ExplorerError
 
+from .device_edit import DEVICE, SHARING, moved_device, shared_otherwise
 from .edits import move_layers, shift_boundary
 from .session import Point
 
@@ -19,7 +20,7 @@ MOST_TASKS = 150_000
 """Tasks of a step above which a placement of unknown structure is left to the drop: at about a microsecond a
 task it takes so long that a drop elsewhere would have to wait for it.
 """
-MOVES = ("move", "move_boundary")
+MOVES = ("move", "move_boundary", DEVICE, SHARING)
 """Gestures that can be considered."""
 
 
@@ -29,6 +30,10 @@ def placed(now: Point, intent: Mapping[str, Any]) -> Point:
     Raises:
         ExplorerError: the gesture is impossible.
     """
+    if intent["kind"] == DEVICE:
+        return moved_device(now, intent)
+    if intent["kind"] == SHARING:
+        return shared_otherwise(now, int(intent["lane"]), str(intent["how"]))
     if intent["kind"] == "move":
         return move_layers(now, intent["layers"], int(intent["to_lane"]))
     before, after, layers = (int(intent[name]) for name in ("before", "after", "layers"))
@@ -40,6 +45,8 @@ class Ahead:
 
     def __init__(self) -> None:
         self._kept: tuple[Point, dict[str, Any], Point] | None = None
+        self.refused = ""
+        """Why the gesture that was considered last is impossible; empty if it is not."""
 
     def consider(self, now: Point, intent: Mapping[str, Any]) -> Point | None:
         """Return where a gesture would lead, and keep it for the drop.
@@ -48,15 +55,16 @@ class Ahead:
         """
         if intent.get("kind") not in MOVES:
             return None
+        self.refused = ""
         known = self.known(now, intent)
         if known is not None:
             return known
-        if intent["kind"] == "move" and now.report.timeline.program.size > MOST_TASKS:
+        if intent["kind"] != "move_boundary" and now.report.timeline.program.size > MOST_TASKS:
             return None
         try:
             self._kept = (now, _asked(intent), placed(now, intent))
-        except ExplorerError:
-            self._kept = None
+        except ExplorerError as error:
+            self._kept, self.refused = None, str(error)
             return None
         return self._kept[2]
 

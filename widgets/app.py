@@ -42,6 +42,7 @@ from .search.words import LONGEST_S
 from .session import History, Point, after
 from .showing import Showing
 from .state_traits import StateTraits
+from .tour import Tour
 from .whatif.panel import WhatIfPanel
 from .wiring import wire
 from .working import Make
@@ -102,6 +103,8 @@ class Explorer(StateTraits):
             self.search_panel, self.schedules_panel, self.what_if_panel, self.compare_panel, self.run_panel,
             self.export_panel, self.library_panel, self.history_panel,
         )  # fmt: skip
+        self.tour = Tour(self, self._tour_moved)
+        self.parts.tour = self.tour.view
         self.gestures = Gestures(self)
         super().__init__(**arrange(self.parts, [(panel.title, panel.box) for panel in self.panels]))
         wire(self, tuple(self._ours()))
@@ -118,6 +121,10 @@ class Explorer(StateTraits):
                 self._keep_asked(model, cluster or "", workload)
         asked = {"model": model, "cluster": cluster, "plan": plan, **workload}
         self.guard(lambda: self.saving.start(session=session, asked=asked, reopen=reopen))
+        former = self.saving.former
+        self.tour.seen = self.tour.seen or (former is not None and former.look.toured)
+        if self.saving.first is not None and self.saving.offer is None and not reopen:
+            self.tour.offer()
 
     # -- parts, for use alone ---------------------------------------------------------------------
 
@@ -156,6 +163,14 @@ class Explorer(StateTraits):
             InputError: the file cannot be read.
         """
         self.show(file_point(path))
+
+    def drop(self, name: str, text: str | None) -> None:
+        """Open a file that was dropped on the page, as the History tab does; None is one that is too long.
+
+        Raises:
+            InputError: it is nothing that can be opened; everything stays as it was.
+        """
+        self.history_panel.open_dropped(name, text)
 
     def resolved(self) -> Resolved:
         """Return the plan shown, with its inputs, as `explorer.export.export` and `explorer.run.validate`
@@ -214,6 +229,13 @@ class Explorer(StateTraits):
         """Start the chosen searcher; the board stays usable meanwhile. Needs a running event loop."""
         self.showing.said = None
         self.search_panel.start([self.searcher])
+
+    def _tour_moved(self) -> None:
+        """Show another step of the tour, and remember one that has ended."""
+        with self.lock:
+            self.showing.redraw()
+            if self.tour.seen:
+                self.saving.changed(even_the_first=True)
 
     def use_best(self) -> None:
         """Put the best strategy of the last search on the board."""
@@ -319,7 +341,7 @@ class Explorer(StateTraits):
         return Look(
             searcher=self.searcher, search_budget_s=self.search_budget_s, selection=tuple(self.selection),
             expanded=tuple(parts.board.expanded), collapsed=tuple(parts.board.collapsed),
-            opened=tuple(parts.graph.opened or ()),
+            opened=tuple(parts.graph.opened or ()), toured=self.tour.seen,
         )  # fmt: skip
 
     def resume(self, restored: Restored, look: Look) -> None:
@@ -335,6 +357,7 @@ class Explorer(StateTraits):
             self.selection = [name for name in look.selection if name in own.index or name in own.blocks]
             self.parts.board.expanded, self.parts.board.collapsed = list(look.expanded), list(look.collapsed)
             self.parts.graph.opened = list(look.opened)
+            self.tour.seen = self.tour.seen or look.toured
 
     @property
     def baseline(self) -> Baseline | None:

@@ -16,6 +16,7 @@ from explorer.models import load_model
 from explorer.schedules import SCHEDULES
 from explorer.strategies.degrees import Degrees
 from explorer.strategies.degrees_neighbours import divisible
+from explorer.strategies.exceptions import carried
 from explorer.strategies.model_axes import EXPERT
 from explorer.strategies.moves import place_layers
 from explorer.strategy import REPLICA, ROUND_ROBIN, JobStrategy, Stage, Strategy
@@ -73,7 +74,8 @@ def shift_boundary(point: Point, before: int, after: int, layers: int) -> Point:
     stages = list(job.stages)
     stages[giver] = replace(stages[giver], layers=tuple(name for name in own if name not in gone))
     stages[taker] = replace(stages[taker], layers=tuple(_sorted(point, (*stages[taker].layers, *moved))))
-    return _placed(point, job.with_stages(stages), f"moved {counted(len(moved), 'layer')} across a boundary")
+    held = carried(point.inputs.graph, job, stages)
+    return _placed(point, job.with_stages(held), f"moved {counted(len(moved), 'layer')} across a boundary")
 
 
 def _sorted(point: Point, layers: Iterable[str]) -> list[str]:

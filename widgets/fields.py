@@ -17,6 +17,7 @@ from explorer.strategies.degrees import RECOMPUTE, ZERO_LEVELS, Degrees
 from explorer.strategies.model_axes import splittable
 
 from .edits import MARGIN_WORDS, degrees_of
+from .picker_words import PickerWords
 from .schedule_choice import Choice, choices_at_hand, schedule_options
 from .session import Point
 from .update_choice import update_fields
@@ -38,6 +39,7 @@ def bar_view(
     can_redo: bool,
     comparing: bool = False,
     former: Point | None = None,
+    words: PickerWords | None = None,
 ) -> dict[str, Any]:
     """Make `Controls.view`.
 
@@ -50,14 +52,15 @@ def bar_view(
         can_undo: whether Undo is enabled.
         can_redo: whether Redo is enabled.
         comparing: whether there is a plan B.
+        words: what is known of the models and clusters that can be picked.
         former: state whose schedules may stand in for those of `point` until it is drawn again.
     """
     degrees = degrees_of(point) if point else None
     model = point.inputs.model.reference if point else asked["model"]
     cluster = point.inputs.cluster_name if point else asked["cluster"]
     fields = [
-        _place("model", "Model", SOURCES.names(), model, typed),
-        _place("cluster", "Cluster", cluster_names(), cluster, typed),
+        _place("model", "Model", SOURCES.names(), model, typed, words),
+        _place("cluster", "Cluster", cluster_names(), cluster, typed, words),
     ]
     if point is not None and degrees is not None:
         for part in (_work, _degrees, partial(_schedule, choices_at_hand(point, former)), _choices):
@@ -75,9 +78,19 @@ def bar_view(
 
 
 def _place(
-    key: str, label: str, names: Iterable[str], value: str, typed: Mapping[str, Any]
+    key: str,
+    label: str,
+    names: Iterable[str],
+    value: str,
+    typed: Mapping[str, Any],
+    words: PickerWords | None,
 ) -> dict[str, Any]:
-    """Make the field of a model or cluster: chosen by name, or typed."""
+    """Make the field of a model or cluster: chosen by name, or typed, with the names that match below."""
+    known = list(names)
+    about = words.of(key) if words is not None else {}
+    described = [
+        {"value": name, "label": f"{name}: {about[name]}" if about.get(name) else name} for name in known
+    ]
     if key in typed:
         shown = "" if typed[key] == OTHER else typed[key]
         what = (
@@ -86,13 +99,20 @@ def _place(
             else "YAML or JSON profile"
         )
         brief = what.split(" or ", maxsplit=1)[0]
-        return {"key": key, "label": f"{label}: {brief}", "kind": "text", "value": shown,
-                "width_px": 190, "title": f"A bundled name, or a {what}. Press Enter."}  # fmt: skip
-    known = list(names)
-    options = _options([*known, *([value] if value and value not in known else []), OTHER])
+        return {
+            "key": key, "label": f"{label}: {brief}", "kind": "text", "value": shown, "options": described,
+            "width_px": 190, "title": f"A bundled name, or a {what}. Press Enter.",
+        }  # fmt: skip
+    # the one chosen by its name alone, as it stands in the bar; the others with what they are
+    options = [{**row, "label": row["value"]} if row["value"] == value else row for row in described]
+    options += _options([value] if value and value not in known else [])
+    options.append({"value": OTHER, "label": "find or type…"})
     if not value:  # the devices that the model's file brings, or the usual ones
         options.insert(0, {"value": "", "label": "as usual" if key == "cluster" else "choose…"})
-    return {"key": key, "label": label, "kind": "select", "value": value, "options": options}
+    return {
+        "key": key, "label": label, "kind": "select", "value": value, "options": options,
+        "width_px": max(84, 36 + 8 * len(value)), "title": about.get(value),
+    }  # fmt: skip
 
 
 _DEGREES = {

@@ -11,12 +11,15 @@ from explorer.explain import Sentence
 from explorer.views.considered import considered_view
 
 from .ahead import MOVES, Ahead
+from .device_edit import DEVICE
 from .edits import edits_plan, set_field
 from .fields import OTHER
+from .layer_card import CARD_INTENTS
 from .opening import first_point
 from .order_edit import Bar, with_action_moved
 from .session import Point, make_point
 from .showing import Showing, Shown
+from .tour import Tour
 from .working import Make, Working
 
 APPLY_REASON = "apply_reason"
@@ -28,6 +31,8 @@ class Edited(Shown, Protocol):
 
     showing: Showing
     """What stands on the page, and which sentences are shown there."""
+    tour: Tour
+    """The tour, whose buttons stand on the page."""
     asked_workload: dict[str, Any]
     """Fields of the workload that were asked for, for the first model that can be loaded."""
 
@@ -59,6 +64,10 @@ class Edited(Shown, Protocol):
         """Lock a lane, or unlock it."""
         ...
 
+    def drop(self, name: str, text: str | None) -> None:
+        """Open a file that was dropped on the page; its text is None if it is too long."""
+        ...
+
     def search(self) -> None:
         """Start the chosen searcher."""
         ...
@@ -87,6 +96,7 @@ class Gestures:
         }  # fmt: skip
         for panel in bench.panels:
             self._actions |= panel.actions()
+        self._actions |= bench.tour.actions()
 
     def answer(self, intent: dict[str, Any]) -> None:
         """Do what a gesture asks; show an error in the strip, at the field and on the board."""
@@ -102,6 +112,8 @@ class Gestures:
                     bench.parts.board.notice = notice
                 elif intent["kind"] == "reorder":
                     bench.parts.timeline.notice = notice
+                elif intent["kind"] in CARD_INTENTS:
+                    bench.parts.graph.notice = notice
 
     def consider(self, intent: dict[str, Any]) -> None:
         """Keep out of the way of a gesture under way; compute what it would lead to and tell the page."""
@@ -113,6 +125,8 @@ class Gestures:
             found = None if now is None else self._ahead.consider(now, intent)
             if found is not None:
                 self._bench.parts.board.tell_considered(intent, considered_view(found.scene))
+            elif intent.get("kind") == DEVICE and self._ahead.refused:
+                self._bench.parts.board.tell_considered(intent, {"refused": self._ahead.refused})
 
     def _do(self, intent: dict[str, Any], key: str, value: Any) -> None:
         bench, kind = self._bench, intent["kind"]
@@ -125,6 +139,8 @@ class Gestures:
         elif kind == "reorder":
             bars = (Bar.of(intent[name]) for name in ("moved", "beside"))
             bench.show(with_action_moved(bench.now(), *bars, before=bool(intent["before"])))
+        elif kind in CARD_INTENTS:
+            bench.showing.card.answer(intent)
         elif kind == "set":
             self._set(key, value, self.working.known(bench.history.now, intent))
         elif kind == "cancelled":
@@ -133,6 +149,8 @@ class Gestures:
             self._actions[kind]()
         elif kind == "measured":
             bench.showing.measure(*(str(intent.get(name, "")) for name in ("time", "memory", "log")))
+        elif kind == "drop_text":
+            bench.drop(str(intent["name"]), intent["text"])
         elif kind == "action":
             self._act(str(intent["action"]))
 

@@ -42,6 +42,13 @@ class GraphView(Widget):
         help="Names of all layers and the blocks' places among them; assigned when the model changes."
     ).tag(sync=True)
 
+    card = traitlets.Dict(
+        help="What may be chosen for one layer and its stage, see PROTOCOL.md; {} if no card is open."
+    ).tag(sync=True)
+    edits = traitlets.Bool(
+        default_value=False, help="Whether somebody answers what the page asks of a layer; a workbench does."
+    ).tag(sync=True)
+
     def summary(self) -> str:
         """Return the number of nodes shown, and how many of them are open."""
         nodes = self.view.get("nodes", [])

@@ -164,6 +164,7 @@ def _paint_timeline(parts: Parts, point: Point, other: Scene | None) -> None:
     line = parts.timeline
     with line.hold_sync():
         line.view, line.bars, line.view_b, line.bars_b = view, bars, view_b, bars_b
+        line.moment, line.area = {}, {}  # of the plan before
 
 
 def _paint_heat(heat: Heatmap, make: HeatView, scene: Scene, other: Scene | None) -> dict[str, Any]:

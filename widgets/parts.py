@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ipywidgets import HTML, Box, DOMWidget, Layout, Tab, VBox
@@ -42,6 +42,8 @@ class Parts:
         """Whether lanes are being marked by this side, not by the page."""
         self.blocks: list[dict[str, Any]] | None = None
         """The blocks that the board was given."""
+        self.tour: Callable[[Point | None], dict[str, Any] | None] = lambda _: None
+        """Function that says what of the tour is shown with a state."""
         self.rest: tuple[DOMWidget, ...] = ()
         """What is hidden while nothing is loaded. None of it is a widget of ours: anywidget drops what the
         page knows about a widget's classes when it draws it, so the surrounding box is shown and hidden
@@ -80,7 +82,7 @@ class Parts:
         view = {
             **self.figures, "tiles": tiles, "verdict": dict(verdict),
             "reasons": reasons.rows if point else [], "reasoning": point is not None and reasons.under_way,
-            "own": own,
+            "own": own, "tour": self.tour(point),
         }  # fmt: skip
         if view != self.tiles.view:
             self.tiles.view = view

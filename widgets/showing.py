@@ -18,10 +18,12 @@ from explorer.base.errors import ExplorerError
 from .accuracy import Accuracy
 from .fields import bar_view
 from .jobs import Idle, at_once
+from .layer_card import LayerCard
 from .measured import Measured, measured
 from .paint import Comparisons, Errors, paint, paint_graph, paint_rest
 from .panel import Panel
 from .parts import Parts
+from .picker_words import PickerWords
 from .reasons import Reasons
 from .run.panel import RunPanel
 from .search.panel import SearchPanel
@@ -91,8 +93,12 @@ class Showing:
         """What was wrong with what was typed as measured."""
         self.reasons = Reasons()
         """Reasons why the plan is as it is, and what would help."""
+        self.pickers = PickerWords()
+        """What is known of the models and clusters that can be picked."""
         self.accuracy = Accuracy(bench.runs)
         """Error bands of the figures."""
+        self.card = LayerCard(bench, self.failed)
+        """The card of a layer in the graph."""
         self._soon = Idle(bench.lock, self.failed, rest_s=FOLLOW_S)
         self._idle = Idle(bench.lock, self.failed)
 
@@ -130,6 +136,7 @@ class Showing:
         if now is not bench.history.now:
             return
         yield from paint_rest(bench.parts, now, self.layer_errors(now))
+        self.card.settled()
         self.mark()
         yield
         self.redraw()
@@ -150,6 +157,9 @@ class Showing:
         self.redraw()
         yield
         yield from self.accuracy.work(point)
+        self.redraw()
+        for _ in self.pickers.work():
+            yield
         self.redraw()
         for panel in bench.panels:
             yield
@@ -172,6 +182,7 @@ class Showing:
             bench.history.now, asked=self.asked, typed=self.typed, errors=self.errors, busy=self._busy(),
             can_undo=bench.history.can_undo, can_redo=bench.history.can_redo,
             comparing=bench.history.now is not None and bench.history.now.other is not None, former=former,
+            words=self.pickers,
         )  # fmt: skip
         if bar != bench.parts.controls.view or self.errors:
             bench.parts.controls.view = bar
@@ -260,7 +271,7 @@ class Showing:
     def _clear_notices(self) -> None:
         self._bench.error = ""
         parts = self._bench.parts
-        for widget in (parts.controls, parts.board, parts.timeline):
+        for widget in (parts.controls, parts.board, parts.timeline, parts.graph):
             if widget.notice is not None:
                 widget.set_trait("notice", None)  # which the types of traitlets do not know to be allowed
 
@@ -268,8 +279,10 @@ class Showing:
         """Pause idle work during a drag: it would stand in the way of the drop."""
         self._soon.hold_off(HOLD_S)
         self._idle.hold_off(HOLD_S)
+        self.card.hold_off(HOLD_S)
 
     def cancel(self) -> None:
         """Drop what waits to be drawn."""
         self._soon.cancel()
         self._idle.cancel()
+        self.card.close()

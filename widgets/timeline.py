@@ -74,11 +74,21 @@ class Timeline(Widget):
     links = traitlets.Dict(help="Links for the `Links` button to show; {} for none.").tag(sync=True)
     link_cells = traitlets.Bytes(b"", help="Share of each link in use, rows x columns.").tag(sync=True)
     links_shown = traitlets.Bool(help="Whether the links are shown.").tag(sync=True)
+    asks = traitlets.Bool(
+        help="Whether the page may ask for the memory at its cursor and for sums of an area."
+    ).tag(sync=True)
+    moment = traitlets.Dict(help="Memory at the cursor, as asked for last; {} for none.").tag(sync=True)
+    area = traitlets.Dict(help="Sums of the area asked for last; {} for none.").tag(sync=True)
 
     def __init__(self, **kwargs: Any) -> None:
         self.trace_source: Callable[[], dict[str, Any]] | None = None
+        self.moment_source: Callable[[float, int, int], dict[str, Any]] | None = None
+        """Function `moment(time_s, lane, plan)` that says what is in memory then; `plan`: 0, or 1 for B."""
+        self.area_source: Callable[[float, float], list[dict[str, Any]]] | None = None
+        """Function `area(from_s, to_s)` that adds up each plan between two times."""
         super().__init__(**kwargs)
-        self.on_intent(self._trace)
+        for handler in (self._trace, self._tell_moment, self._tell_area):
+            self.on_intent(handler)
 
     def _trace(self, intent: dict[str, Any]) -> None:
         """Answer the intent `trace` with a file for the page to download."""
@@ -89,7 +99,19 @@ class Timeline(Widget):
         text = json.dumps(self.trace_source(), allow_nan=False, separators=(",", ":"))
         self.send({"kind": "file", "name": "trace.json", "type": "application/json"}, [text.encode()])
 
-    @traitlets.validate("links", "view_b")
+    def _tell_moment(self, intent: dict[str, Any]) -> None:
+        """Answer the intent `moment` with the memory of a lane at a time."""
+        if intent["kind"] == "moment" and self.moment_source is not None:
+            asked = float(intent["time_s"]), int(intent["lane"]), int(intent.get("plan", 0))
+            self.moment = {"plan": asked[2], **self.moment_source(*asked)}
+
+    def _tell_area(self, intent: dict[str, Any]) -> None:
+        """Answer the intent `area` with sums between two times."""
+        if intent["kind"] == "area" and self.area_source is not None:
+            from_s, to_s = float(intent["from_s"]), float(intent["to_s"])
+            self.area = {"from_s": from_s, "to_s": to_s, "plans": self.area_source(from_s, to_s)}
+
+    @traitlets.validate("links", "view_b", "moment", "area")
     def _sendable_more(self, proposal: dict[str, Any]) -> object:
         refuse_unsendable(proposal["value"], proposal["trait"].name)
         return proposal["value"]

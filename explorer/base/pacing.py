@@ -8,6 +8,7 @@ ends there. What the steps do, and in which order, is the same as without a thre
 
 from __future__ import annotations
 
+import atexit
 import contextvars
 import threading
 from collections.abc import Generator
@@ -23,6 +24,8 @@ PAUSE_S = 0.05
 """Seconds after which one hears of a step that is not done."""
 PATIENCE_S = 0.05
 """Seconds to wait for a thread that was told to end. It ends at its next checkpoint in any case."""
+LAST_PATIENCE_S = 10.0
+"""Seconds that the interpreter waits at its end for such a thread."""
 
 
 class NotYet:
@@ -116,6 +119,9 @@ class _Worker(Generic[T]):
             self._asked.release()
         if self._thread is not None:
             self._thread.join(PATIENCE_S)
+            if self._thread.is_alive():
+                # An interpreter that ends while a thread is inside torch aborts the process.
+                atexit.register(self._thread.join, LAST_PATIENCE_S)
 
     def _check(self) -> None:
         """Wait while nobody asks, and end when told to."""

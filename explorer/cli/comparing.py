@@ -14,7 +14,14 @@ from explorer.base.files import make_folder
 from explorer.base.units import format_bytes, format_seconds
 from explorer.cli.inputs import Inputs, add_json, add_model, add_trust, pairs, read_inputs
 from explorer.cli.output import emit_json, say, table
-from explorer.cli.problems import add_limits, add_problem, found_plan, problem_of, value_words
+from explorer.cli.problems import (
+    add_limits,
+    add_problem,
+    epochs_lines,
+    found_plan,
+    problem_of,
+    value_words,
+)
 from explorer.plan import save_plan, to_document
 from explorer.search import OBJECTIVES, SEARCHERS, Problem
 from explorer.search.comparison import RULE, RUNNING, UNABLE, WAITING, YOURS, Comparison, Contestant
@@ -71,7 +78,7 @@ def run_compare(options: argparse.Namespace) -> int:
         error = {"error": wrong.as_dict()} if wrong else {}
         emit_json("compare", comparison_json(last, inputs, options.seed) | error)
     else:
-        print(comparison_text(last))
+        print("\n".join([comparison_text(last), *epochs_lines(problem)]))
     if interrupted:
         return 130
     if wrong is not None and not options.json:

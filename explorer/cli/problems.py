@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 
 from explorer.base.errors import InputError
-from explorer.base.units import GIB, format_seconds, parse_quantity
+from explorer.base.units import GIB, format_bytes, format_seconds, parse_quantity
 from explorer.cli.inputs import Inputs, add_margin, device_list, pairs, trust_of, under_margin
+from explorer.explain.names import counted
 from explorer.plan import Plan, Provenance, load_plan, make_plan
 from explorer.search import FRONTIER, OBJECTIVES, WEIGHTS, Candidate, Problem
+from explorer.search.objectives import epochs_words
 
 
 def add_problem(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +32,9 @@ def add_problem(parser: argparse.ArgumentParser) -> None:
         "--memory-limit", metavar="SIZE", default="", help="per device: a number of GiB, or with a unit"
     )
     add_margin(parser)
+    parser.add_argument(
+        "--min-throughput", type=float, default=0.0, metavar="X", help="samples a second that must be reached"
+    )
     parser.add_argument("--schedule", default="", help="schedule of every candidate; default: the searcher's")
     parser.add_argument(
         "--schedule-option", action="append", default=[], metavar="K=V", help="option of that schedule"
@@ -66,6 +71,7 @@ def problem_of(options: argparse.Namespace, inputs: Inputs) -> Problem:
         devices=device_list(options.devices or ""),
         max_devices=options.max_devices,
         memory_limit_bytes=_memory_limit(options.memory_limit),
+        min_samples_per_s=_floor(options.min_throughput),
         pins=_places(options.pin, "--pin"),
         bans=_places(options.ban, "--ban"),
         schedule=options.schedule,
@@ -97,8 +103,18 @@ def found_plan(inputs: Inputs, found: Candidate, searcher: str, *, seed: int) ->
     )
 
 
+def epochs_lines(problem: Problem) -> list[str]:
+    """Return the line that says how many epochs are counted and where they were read, if they matter."""
+    timed = any(axis.name == "time_to_accuracy" for axis in problem.axes)
+    return [f"{'epochs':<12}{epochs_words(problem.job)}"] if timed else []
+
+
 def value_words(value: float, unit: str) -> str:
     """Return an objective value with its unit."""
+    if unit == "bytes":
+        return format_bytes(value)
+    if unit == "devices":
+        return counted(round(value), "device")
     return format_seconds(value) if unit == "s" else f"{value:.6g} {unit}"
 
 
@@ -113,6 +129,20 @@ def _places(texts: list[str], flag: str) -> tuple[tuple[str, int], ...]:
             )
         found.append((layer, int(device)))
     return tuple(found)
+
+
+def _floor(samples_per_s: float) -> float:
+    """Return the samples per second of `--min-throughput`; 0 if there is none.
+
+    Raises:
+        InputError: below 0, or no finite number.
+    """
+    if not 0 <= samples_per_s < float("inf"):
+        raise InputError(
+            f"--min-throughput {samples_per_s:g}", key="--min-throughput", found=samples_per_s,
+            allowed="samples a second, above 0",
+        )  # fmt: skip
+    return samples_per_s
 
 
 def _memory_limit(text: str) -> float:

@@ -10,7 +10,14 @@ from explorer.base.errors import InfeasibleError
 from explorer.base.units import format_bytes
 from explorer.cli.inputs import Inputs, add_json, add_model, add_trust, pairs, read_inputs
 from explorer.cli.output import emit_json, say
-from explorer.cli.problems import add_limits, add_problem, found_plan, problem_of, value_words
+from explorer.cli.problems import (
+    add_limits,
+    add_problem,
+    epochs_lines,
+    found_plan,
+    problem_of,
+    value_words,
+)
 from explorer.explain import require_feasible
 from explorer.plan import Plan, save_plan, to_document
 from explorer.search import (
@@ -24,7 +31,8 @@ from explorer.search import (
     Progress,
     search,
 )
-from explorer.search.comparison import tried_words
+from explorer.search._outcomes import lacking_words
+from explorer.search.comparison import nothing_words, tried_words
 from explorer.search.objectives import axes_of, frontier_axes
 from explorer.search.problem import synchronous
 from explorer.simulation.simulate import simulate
@@ -66,7 +74,7 @@ def run_search(options: argparse.Namespace) -> int:
         error = {"error": problem_found.as_dict()} if problem_found else {}
         emit_json("search", progress_json(last, plan, inputs) | error)
     else:
-        print(_text(last))
+        print("\n".join([_text(last), *epochs_lines(problem)]))
     if interrupted:
         return 130
     if problem_found is not None and not options.json:
@@ -82,15 +90,24 @@ def _nothing_found(problem: Problem, last: Progress) -> InfeasibleError | None:
         hint = _why_not(problem, last.closest)
     elif last.details.get(REFUSED, 0):
         hint = "free a layer or a device, or allow more devices"
+    elif not last.evaluations and problem.min_samples_per_s:
+        hint = "its bounds leave nothing: ask for less throughput (--min-throughput), or allow more devices"
     elif not last.evaluations:
         hint = "give it more time (--budget) or evaluations, or try another searcher or schedule"
-    return InfeasibleError(f"searcher {last.searcher} found nothing that fits {tried_words(last)}; {hint}")
+    return InfeasibleError(
+        f"searcher {last.searcher} found {nothing_words(last)} {tried_words(last)}; {hint}"
+    )
 
 
 def _why_not(problem: Problem, found: Candidate) -> str:
     """Say what the closest candidate lacks, the limit that binds, and what would make it fit."""
     report, limit = found.report, problem.memory_limit_bytes
     cluster, closest = problem.needed_cluster, f"closest is {found.label}"
+    if found.outcome.short_samples_per_s and not found.over_bytes:
+        return (
+            f"{closest}, which {lacking_words(found.outcome)};"
+            " allow more devices, or less throughput (--min-throughput)"
+        )
     if report.feasible:
         peak = format_bytes(max(report.peak_memory_bytes))
         closest += f": it needs {peak} where --memory-limit is {format_bytes(limit)}"
@@ -183,7 +200,7 @@ def _values(inputs: Inputs, progress: Progress, found: Candidate) -> list[tuple[
 
 
 def _text(progress: Progress) -> str:
-    lines = [f"{'searcher':<12}{progress.searcher}"]
+    lines, unit = [f"{'searcher':<12}{progress.searcher}"], axes_of(progress.objective)[0].unit
     if progress.best is not None:
         older = ", of older weights" if _weights(progress.best) != WEIGHTS[0] else ""
         lines += [f"{'best':<12}{_value(progress)}  {progress.best.label}{older}"]
@@ -198,7 +215,7 @@ def _text(progress: Progress) -> str:
         closed = ", none of them is better" if progress.gap == 0 else ""
         proven = ", optimal" if progress.optimal else closed
         above = f", the best is {progress.gap:.1%} above" if progress.gap else ""
-        lines += [f"{'bound':<12}{progress.lower_bound:.6g} ({progress.bound}){proven}{above}"]
+        lines += [f"{'bound':<12}{value_words(progress.lower_bound, unit)} ({progress.bound}){proven}{above}"]
         parts = sorted(progress.details.get(GAP, {}).items(), key=lambda item: -item[1])[:MOST_PARTS]
         named = [f"{share:.1%} {words}" for words, share in parts]
         lines += [f"{'of which':<12}{', '.join(named)}"] if named else []
@@ -206,6 +223,6 @@ def _text(progress: Progress) -> str:
         lines += [f"{'frontier':<12}{progress.details[FRONTIER_OF]}"]
     if progress.least and progress.gap_to_least is not None and progress.bound != progress.least_name:
         above = f"the best is {progress.gap_to_least:.1%} above"
-        lines += [f"{'no less':<12}{progress.least:.6g} ({progress.least_name}), {above}"]
+        lines += [f"{'no less':<12}{value_words(progress.least, unit)} ({progress.least_name}), {above}"]
     lines += [f"{'evaluations':<12}{progress.evaluations} in {progress.wall_s:.1f} s"]
     return "\n".join(lines)

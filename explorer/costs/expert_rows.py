@@ -111,6 +111,23 @@ class Routed:
         return np.flatnonzero([item.kernels == kernels for item in self.routing])
 
 
+def least_elements(table: WorkTable) -> tuple[Array, Array]:
+    """Return what all devices together move at least for one sample, forward and backward.
+
+    They are the elements of permutations and of activations, each of shape (2, layers), wherever experts are:
+    none are sorted, no device has more rows than another, and sums go to the tokens alone.
+    """
+    columns = np.flatnonzero([item is not None for item in table.routing])
+    gathers = np.array([item.dispatch == ALL_GATHER for item in table.routing if item is not None])
+    tokens, chosen, _, inner, width = table.routed[:, columns]
+    rows = tokens * chosen
+    forward = np.where(gathers, rows, tokens) + 2.0 * rows + tokens
+    permuted, activated = np.zeros((2, 2, table.trips.shape[1]))
+    permuted[:, columns] = np.stack([forward, forward + rows]) * width
+    activated[:, columns] = np.stack([3.0 * rows * inner, 5.0 * rows * inner])
+    return permuted, activated
+
+
 def set_single_experts(
     seconds: Array,
     routed: Routed,

@@ -108,7 +108,7 @@ def counts(
     for name, fraction in fractions:
         scale[index[name]] = fraction
     inside = scale > 0
-    held = _held(arrays, sharded, scale)
+    held = held_tensors(arrays, sharded, scale)
     twice = TensorSize(*kept_twice(graph, sharded)[:, inside].sum(axis=1).tolist())
     late = _late(arrays, inside)
     saved, again, again_for_inputs = _saved(arrays, held, inside, twice, late)
@@ -135,7 +135,7 @@ def counts(
     )
 
 
-def _held(arrays: GraphArrays, sharded: ShardedLayers, scale: FloatArray) -> FloatArray:
+def held_tensors(arrays: GraphArrays, sharded: ShardedLayers, scale: FloatArray) -> FloatArray:
     """Return for each tensor the share that a device holds, if a layer of the stage touches it."""
     part = np.zeros(len(arrays.compute))
     for pairs in (arrays.saves, arrays.touches):
@@ -153,33 +153,41 @@ def _saved(
     """Return by recompute choice what is kept, what is recomputed, and the latter without `late` tensors."""
     mine = inside[arrays.saves.layer]
     layer, item = arrays.saves.layer[mine], arrays.saves.item[mine]
-    block = arrays.block
-    if not (block[inside] >= 0).any():  # a stage without blocks is recomputed as a whole (GPipe)
-        block = np.zeros_like(block)
-    kept = np.zeros(len(held), dtype=bool)
-    kept[item] = True
-    lean = kept & ~arrays.inner
-    inputs = np.zeros(len(held), dtype=bool)
-    inputs[item[block[layer] < 0]] = True
-    inputs[_block_inputs(arrays, inside, block)] = True
+    block = _recomputed_together(arrays, inside)
+    sizes = kept_tensors(arrays, inside)
     within = block[layer] >= 0
     blocks = _distinct(block[layer][within], item[within], len(held))
+    dropped = {"selective": (~sizes["selective"], blocks), "full": (~sizes["full"], blocks)}
     if arrays.policy is None:
         cores = _distinct(arrays.own_block[layer], item, len(held))
-        dropped = {"selective": (arrays.inner, cores), "full": (~inputs, blocks)}
-    else:
-        lean = inputs | arrays.policy
-        dropped = {"selective": (~lean, blocks), "full": (~inputs, blocks)}
+        dropped["selective"] = (arrays.inner, cores)
     again, for_inputs = {"none": TensorSize()}, {"none": TensorSize()}
     for name, (mask, pairs) in dropped.items():
         again[name] = largest(arrays.compute, arrays.fixed, held * mask, *pairs)
         for_inputs[name] = largest(arrays.compute, arrays.fixed, held * (mask & ~late), *pairs)
-    sizes = {"none": kept, "selective": lean, "full": inputs}
     saved = {
         name: _joined(_size(arrays, held * mask), TensorSize() if name == "full" else twice)
         for name, mask in sizes.items()
     }
     return saved, again, for_inputs
+
+
+def kept_tensors(arrays: GraphArrays, inside: BoolArray) -> dict[str, BoolArray]:
+    """Tell by recompute choice which tensors some layers keep from forward to backward."""
+    mine = inside[arrays.saves.layer]
+    layer, item = arrays.saves.layer[mine], arrays.saves.item[mine]
+    block = _recomputed_together(arrays, inside)
+    kept, inputs = (np.zeros(len(arrays.compute), dtype=bool) for _ in range(2))
+    kept[item] = True
+    inputs[item[block[layer] < 0]] = True
+    inputs[_block_inputs(arrays, inside, block)] = True
+    lean = kept & ~arrays.inner if arrays.policy is None else inputs | arrays.policy
+    return {"none": kept, "selective": lean, "full": inputs}
+
+
+def _recomputed_together(arrays: GraphArrays, inside: BoolArray) -> IntArray:
+    """Return the blocks of layers; a stage without blocks is recomputed as a whole (GPipe)."""
+    return arrays.block if (arrays.block[inside] >= 0).any() else np.zeros_like(arrays.block)
 
 
 def _late(arrays: GraphArrays, inside: BoolArray) -> BoolArray:

@@ -101,7 +101,7 @@ FEATURES: tuple[Feature, ...] = tuple(
         ("layer_meshes", "layers on a mesh other than their stage's",
          lambda p: where_true(p, lambda s: any(item.meshes for item in s.shardings))),
         ("layer_layouts", "layers with a layout other than their stage's",
-         lambda p: where_true(p, lambda s: any(item.layout and not item.meshes for item in s.shardings))),
+         lambda p: where_true(p, lambda s: any(not item.meshes for item in s.shardings))),
         ("tensor_parallel", "tensor parallelism", of_layout(TENSOR)),
         ("sequence_parallel", "sequence parallelism", of_layout("sequence")),
         ("context_parallel", "context parallelism", of_layout(CONTEXT)),

@@ -216,7 +216,9 @@ class _Emitter:
     def _normalised(self, item: OperationGroup) -> Atoms:
         first = item.operations[0]
         if first.op == "batch_norm":
-            return ()
+            # statistics of each channel, over samples and places
+            channels = set(self._atoms(first.writes[0])[:1])
+            return tuple(a for a in self._atoms(first.writes[0]) if a not in channels)
         weights = [ref for op in item.operations for ref in op.parameters]
         if weights:
             return tuple(atom for ref in weights for atom in self.names.atoms(ref.axes))

@@ -27,7 +27,7 @@ def alexnet(*, sequence_length: int | None = None) -> LayerGraph:
     # Batch 128, momentum and 90 epochs (Krizhevsky et al. 2012, section 5; 2014, section 5); fp32.
     defaults = Defaults(
         global_batch=128, precision="fp32", optimizer="momentum", samples_per_epoch=IMAGENET_SAMPLES,
-        epochs=((128, 90.0),),
+        epochs=((128, 90.0),), epochs_source="Krizhevsky et al. 2012, section 5: about 90 epochs",
     )  # fmt: skip
     b = GraphBuilder("alexnet", defaults=defaults, source=PAPER)
     x = b.input("images", {"channels": 3, "height": 224, "width": 224})

@@ -24,6 +24,7 @@ def awd_lm(*, sequence_length: int | None = None) -> LayerGraph:
     defaults = Defaults(
         global_batch=40, sequence_length=seq, precision="fp32", optimizer="sgd",
         samples_per_epoch=_TOKENS // seq, epochs=((40, 750.0),),
+        epochs_source="the paper, section 5: 750 epochs",
     )  # fmt: skip
     b = GraphBuilder("awd-lm", defaults=defaults, source=PAPER)
     tokens, targets = (b.input(part, {"seq": seq}, dtype="int64") for part in ("tokens", "targets"))

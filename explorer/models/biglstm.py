@@ -19,6 +19,10 @@ from explorer.models.builder import GraphBuilder, Value
 PAPER = "Jozefowicz et al. 2016, Exploring the Limits of Language Modeling, arXiv:1602.02410, table 1"
 _VOCAB, _EMBED, _HIDDEN, _LAYERS, _SAMPLED = 793_471, 1024, 8192, 2, 8192
 _TOKENS, _BATCH = 768_648_884, 1024
+_EPOCHS_SOURCE = (
+    "NVIDIA's f-lm (its README of 2018): .99M steps of 4 x 256 samples of 20 tokens to a perplexity of 35.1."
+    " One batch only: the curve of Pal et al. 2019 could not be looked up"
+)
 
 
 def _sampled_head(b: GraphBuilder, x: Value, tokens: float) -> Value:
@@ -59,7 +63,7 @@ def biglstm(*, samples_per_step: int, sequence_length: int | None = None) -> Lay
     # f-lm), AdaGrad, which like momentum keeps one state.
     defaults = Defaults(
         global_batch=samples_per_step, sequence_length=seq, precision="fp32", optimizer="momentum",
-        samples_per_epoch=_TOKENS // seq,
+        samples_per_epoch=_TOKENS // seq, epochs=((1024, 26.4),), epochs_source=_EPOCHS_SOURCE,
     )  # fmt: skip
     b = GraphBuilder("biglstm", defaults=defaults, source=PAPER)
     tokens, targets = (b.input(part, {"seq": seq}, dtype="int64") for part in ("tokens", "targets"))

@@ -73,7 +73,7 @@ def dlrm(*, samples_per_step: int, sequence_length: int | None = None) -> LayerG
     # submissions.
     defaults = Defaults(
         global_batch=samples_per_step, precision="fp32", optimizer="sgd", samples_per_epoch=_SAMPLES,
-        epochs=((_BATCH, 1.0),),
+        epochs=((_BATCH, 1.0),), epochs_source="MLPerf training 0.7 to 1.1: one pass at most",
     )  # fmt: skip
     b = GraphBuilder("dlrm", defaults=defaults, source=PAPER)
     dense = _mlp(b, "bottom", b.input("dense", {"features": _DENSE}), (*_BOTTOM, _WIDTH)).seen_as("embed")

@@ -22,6 +22,16 @@ _VOCAB, _EMBED = 32_320, 1024
 _RESIDUAL_FROM = 2
 _PAIRS = 4_500_000
 """Sentence pairs of WMT16 English-German, in round numbers."""
+_MLPERF_LAYERS = 4
+_EPOCHS = ((2048, 4.0), (4096, 6.0), (8192, 7.0), (12288, 8.0))
+_EPOCHS_SOURCE = (
+    "logs of MLPerf training 0.6 (mlcommons/training_results_v0.6, gnmt, first run of each system) with Adam"
+    " to a BLEU of 24.0: NVIDIA's dgx1 and dgx2 at 2,048 and dgx1_n48 at 12,288, Google's tpu-v3-32 at 4,096"
+    " and tpu-v3-128, -256 and -1024 at 8,192"
+)
+_NO_EPOCHS = (
+    "no source with epochs by batch was found for eight and eight layers; those of gnmt-8 are MLPerf's"
+)
 _SHARED = Option(name="shared_embedding", default=False, help="one embedding for both languages (MLPerf)")
 
 
@@ -53,8 +63,10 @@ def _gnmt(name: str, layers: int, sequence_length: int | None, *, shared_embeddi
     # PipeDream trains with Adam, 64 sentences of up to 50 subwords a device, on 4 to 16 devices; its profile
     # has two bytes an activation (64 states of 1024 in 131,072 bytes).
     defaults = Defaults(
-        global_batch=256, sequence_length=seq, precision="fp16", optimizer="adam", samples_per_epoch=_PAIRS
-    )
+        global_batch=256, sequence_length=seq, precision="fp16", optimizer="adam", samples_per_epoch=_PAIRS,
+        epochs=_EPOCHS if layers == _MLPERF_LAYERS else (),
+        epochs_source=_EPOCHS_SOURCE if layers == _MLPERF_LAYERS else _NO_EPOCHS,
+    )  # fmt: skip
     b = GraphBuilder(name, defaults=defaults, source=PAPER)
     parts = ("source", "target", "targets")
     source, target, targets = (b.input(part, {"seq": seq}, dtype="int64") for part in parts)

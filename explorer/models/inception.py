@@ -15,6 +15,10 @@ from explorer.models.vgg import IMAGENET_SAMPLES, refuse_sequence
 
 PAPER = "Szegedy et al. 2015, Rethinking the Inception Architecture for Computer Vision, arXiv:1512.00567"
 _CLASSES = 1000
+_EPOCHS_SOURCE = (
+    "Szegedy et al., section 8: 50 replicas of a batch of 32, 100 epochs. One batch only: the curve of Pal et"
+    " al. 2019 could not be looked up"
+)
 _WIDE, _TALL = (1, 7), (7, 1)
 
 
@@ -118,13 +122,10 @@ def _auxiliary(b: GraphBuilder, x: Value, targets: Value) -> Value:
 def inception_v3(*, aux: bool, sequence_length: int | None = None) -> LayerGraph:
     """Build Inception-v3 for images of 3 x 299 x 299 and 1000 classes."""
     refuse_sequence("inception-v3", sequence_length)
-    # Section 8: 50 replicas of batch 32, 100 epochs (RMSProp, which like momentum keeps one state). 4 epochs
-    # to the target of Pal et al. 2019 (arXiv:1907.13257) at 64 per device on 1 device, 7 on 64, 23 on 256:
-    # recalled from its text, not looked up. A curve needs one target, so the 100 epochs of the paper are
-    # not in it.
+    # RMSProp, which like momentum keeps one state.
     defaults = Defaults(
         global_batch=64, precision="fp32", optimizer="momentum", samples_per_epoch=IMAGENET_SAMPLES,
-        epochs=((64, 4.0), (4096, 7.0), (16384, 23.0)),
+        epochs=((1600, 100.0),), epochs_source=_EPOCHS_SOURCE,
     )  # fmt: skip
     b = GraphBuilder("inception-v3", defaults=defaults, source=PAPER)
     x, targets = _stem(b), b.input("targets", {}, dtype="int64")

@@ -35,7 +35,7 @@ def vgg16(*, sequence_length: int | None = None) -> LayerGraph:
     # Section 3.1: batch 256, momentum, 370K iterations (74 epochs), fp32.
     defaults = Defaults(
         global_batch=256, precision="fp32", optimizer="momentum", samples_per_epoch=IMAGENET_SAMPLES,
-        epochs=((256, 74.0),),
+        epochs=((256, 74.0),), epochs_source="the paper, section 3.1: 74 epochs",
     )  # fmt: skip
     b = GraphBuilder("vgg16", defaults=defaults, source=PAPER)
     x = b.input("images", {"channels": 3, "height": 224, "width": 224})

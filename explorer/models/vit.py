@@ -38,7 +38,7 @@ def vit_l16(*, sequence_length: int | None = None) -> LayerGraph:
     # Appendix B.1: batch 4096, Adam, 300 epochs of ImageNet alone.
     defaults = Defaults(
         global_batch=4096, precision="bf16", optimizer="adam", samples_per_epoch=IMAGENET_SAMPLES,
-        epochs=((4096, 300.0),),
+        epochs=((4096, 300.0),), epochs_source="the paper, appendix B.1: 300 epochs of ImageNet alone",
     )  # fmt: skip
     b = GraphBuilder("vit-l16", defaults=defaults, source=PAPER)
     images = b.input("images", {"channels": 3, "height": _IMAGE, "width": _IMAGE})

@@ -100,16 +100,17 @@ def dapple(problem: Problem, evaluator: Evaluator, *, microbatch_size: int) -> I
     """
     fleet = fleet_of(problem)
     batch = problem.job.global_batch
-    if microbatch_size and batch % microbatch_size:
-        raise InputError(
-            f"microbatches of {microbatch_size} do not make up a batch of {batch}", key="microbatch_size",
-            found=microbatch_size, allowed="a divisor of the batch, or 0",
-        )  # fmt: skip
     groups = fleet.joined(MOST_GROUPS)
+    width = len(groups[0])
+    if microbatch_size and (batch % microbatch_size or microbatch_size % width):
+        shared = f" that {width} replicas share evenly" if width > 1 else ""
+        raise InputError(
+            f"microbatches of {microbatch_size} do not make up a batch of {batch}{shared}",
+            key="microbatch_size", found=microbatch_size,
+            allowed="a divisor of the batch" + (f" and multiple of {width}" if shared else "") + ", or 0",
+        )  # fmt: skip
     machines = machines_of(fleet.cluster, groups)
-    sizes = (
-        [microbatch_size] if microbatch_size else sizes_worth_trying(problem, len(groups) * len(groups[0]))
-    )
+    sizes = [microbatch_size] if microbatch_size else sizes_worth_trying(problem, len(groups), replicas=width)
     for size in sizes[:3]:
         costs = costs_of(problem, fleet, machines, size)
         best: dict[int, Planned] = {}
@@ -273,8 +274,7 @@ class Costs(NamedTuple):
 
 def costs_of(problem: Problem, fleet: Fleet, machines: Machines, size: int) -> Costs:
     """Return the seconds of a microbatch, of which every replica takes its share of whole samples."""
-    width = len(machines.groups[0][0])
-    found = stage_costs(problem, fleet.cluster, fleet.kinds, size, width=width)
+    found = stage_costs(problem, fleet.cluster, fleet.kinds, size)
 
     @cache
     def load(before: Allocation, after: Allocation) -> Load:

@@ -60,7 +60,7 @@ def dlplacer(
                 yield None
                 found = plan_of(problem, count, size, nodes=nodes)
                 if found is not None:
-                    words = f"{total // count} workers of {count} devices"
+                    words = f"{total // count} workers of {count} device{'s' * (count > 1)}"
                     yield found, f"{words}, microbatches of {size}"
 
     yield from by_microbatch(problem, evaluator, plans)
@@ -78,7 +78,9 @@ def plan_of(problem: Problem, members: int, size: int, *, nodes: int) -> Strateg
     fleet = worker_fleet(problem, members)
     work, workers = worker_graph(problem, fleet, size)
     found = shortest(work, workers, nodes=nodes)
-    return None if found is None else strategy_of_placement(problem, work, fleet, found.device, size)
+    if found is None:
+        return None
+    return strategy_of_placement(problem, work, fleet, found.device, size, starts=found.start_s)
 
 
 def worker_fleet(problem: Problem, members: int) -> Fleet:
@@ -100,4 +102,4 @@ def worker_graph(problem: Problem, fleet: Fleet, size: int) -> tuple[WorkGraph, 
     )  # fmt: skip
     links = workers_of(problem, fleet)
     workers = links._replace(kind=tuple(range(len(fleet.order))))
-    return in_chains(slowest(work, kinds)), workers
+    return in_chains(slowest(work, kinds), room_bytes=min(workers.room_bytes)), workers

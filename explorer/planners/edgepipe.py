@@ -62,7 +62,7 @@ def edgepipe(problem: Problem, evaluator: Evaluator) -> Iterator[Candidate | Non
     rates = _rates(fleet)
     rooms = [room_bytes(problem, kind) for kind in fleet.kinds]
     counts = [len(own) for own in fleet.groups]
-    for size in sizes_worth_trying(problem, fleet.count * fleet.size):
+    for size in sizes_worth_trying(problem, fleet.count, replicas=fleet.size):
         samples = size / fleet.size
         work = work_graph(problem.graph, fleet.kinds, problem.job, samples=samples, bytes_per_s=1.0)
         found = least_bottleneck(line_of(work), counts, rooms, rates)

@@ -71,7 +71,7 @@ def graphpipe(problem: Problem, evaluator: Evaluator) -> Iterator[Candidate | No
     """
     fleet = fleet_of(problem)
     groups, room = fleet.order[:MOST_DEVICES], min(room_bytes(problem, kind) for kind in fleet.kinds)
-    for size in sizes_worth_trying(problem, len(groups) * fleet.size):
+    for size in sizes_worth_trying(problem, len(groups), replicas=fleet.size):
         work = work_graph(
             problem.graph, fleet.kinds, problem.job, samples=size / fleet.size,
             bytes_per_s=fleet.bytes_per_s, latency_s=fleet.latency_s,
@@ -79,7 +79,7 @@ def graphpipe(problem: Problem, evaluator: Evaluator) -> Iterator[Candidate | No
         yield None
         times = problem.job.global_batch // size
         reduce_s = 2.0 / fleet.bytes_per_s / times if problem.job.training else 0.0
-        plan = Planner(work, len(groups), room, reduce_s, most_replicas=size).best(times)
+        plan = Planner(work, len(groups), room, reduce_s, most_replicas=size // fleet.size).best(times)
         yield None
         if plan is None:
             continue

@@ -15,19 +15,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate, groupby
 
 import numpy as np
 
-from explorer.base.errors import InputError
 from explorer.base.registry import Option
 from explorer.costs.compute import layer_times
 from explorer.planners._pieces.moves import UNFIT, Meter
 from explorer.planners._pieces.policy import FloatArray, Policy
 from explorer.planners._pieces.stage_plans import Part, Plan, PlanSpace, plan_space
-from explorer.search import OBJECTIVES, SEARCHERS, Searcher, Space
+from explorer.search import SEARCHERS, Searcher, Space
 from explorer.search.evaluator import Candidate, Evaluator
-from explorer.search.problem import Problem
+from explorer.search.problem import ROUNDING, Problem, floor_error
 from explorer.strategies.degrees import RECOMPUTE
 
 ROUNDS = (1, 2, 4, 8)
@@ -37,7 +37,7 @@ STAGES = 3
 RAISES = 4
 """Times that provisioning aims higher because the simulated step is too slow."""
 FLOOR = Option(
-    name="samples_per_s", default=0.0, help="least throughput: what costs least among plans that reach it",
+    name="samples_per_s", default=0.0, help="least throughput, as the problem's own (--min-throughput)",
     minimum=0.0,
 )  # fmt: skip
 
@@ -69,10 +69,10 @@ def heterps(
         InputError: there is no cluster, or no plan reaches the floor.
     """
     space, luck = plan_space(problem), np.random.default_rng(problem.seed)
-    batch = problem.job.global_batch
-    if samples_per_s:
-        _check_floor(problem, samples_per_s)
-        evaluator.demand(lambda found: batch / found.outcome.step_time_s >= samples_per_s)
+    batch, floor = problem.job.global_batch, max(samples_per_s, problem.min_samples_per_s)
+    if floor:
+        replace(problem, min_samples_per_s=floor).check_floor()
+        evaluator.demand(lambda found: batch / found.outcome.step_time_s >= floor * (1 - ROUNDING))
     meter = Meter(space=space, evaluator=evaluator)
     seconds = unit_seconds(space)
     count, kinds = len(space.units), len(space.counts)
@@ -81,13 +81,13 @@ def heterps(
     best, worst, idle = math.inf, 0.0, 0
     while idle < patience:
         actions = policy.drawn(luck)
-        cost = yield from judged(meter, seconds, actions, samples_per_s)
+        cost = yield from judged(meter, seconds, actions, floor)
         worst = max(worst, cost) if cost < UNFIT / 2 else worst
         policy.learn(actions, min(cost, worst + 1.0), rate)  # what does not fit is worse than all that does
         best, idle = (cost, 0) if cost < best else (best, idle + 1)
-    if samples_per_s and evaluator.best is None:
+    if floor and evaluator.best is None:
         fastest = batch / min(meter.step_s.values(), default=math.inf)
-        raise _unreached(samples_per_s, f"the fastest of {len(meter.known)} plans does {fastest:.4g}")
+        raise floor_error(floor, f"the fastest of {len(meter.known)} plans does {fastest:.4g}")
 
 
 def judged(
@@ -112,7 +112,7 @@ def judged(
             return cost
         cost = yield from meter.cost(plan)
         reached = batch / meter.step_s[plan]
-        if not floor or reached >= floor or not reached:
+        if not floor or reached >= floor * (1 - ROUNDING) or not reached:
             return cost
         cost = max(cost, UNFIT / 2 + math.log(floor / reached))
         wanted *= 1.02 * floor / reached
@@ -180,18 +180,3 @@ def unit_seconds(space: PlanSpace) -> FloatArray:
         layers = (times if job.training else times[:1]).sum(axis=0) / samples
         found.append([float(layers[a:b].sum()) for a, b in space.units])
     return np.array(found)
-
-
-def _check_floor(problem: Problem, floor: float) -> None:
-    """Raise if not even the peak of all devices reaches the floor."""
-    least_s = OBJECTIVES["time"].bound(problem.graph, problem.job, problem.pool)
-    most = problem.job.global_batch / least_s if least_s else math.inf
-    if floor > most:
-        raise _unreached(floor, f"its devices do {most:.4g} at their peak")
-
-
-def _unreached(floor: float, words: str) -> InputError:
-    return InputError(
-        f"the pool does not reach {floor:g} samples a second: {words}", key=FLOOR.name, found=floor,
-        allowed="a lower floor, or more devices",
-    )  # fmt: skip

@@ -63,7 +63,8 @@ def min_cut(problem: Problem, evaluator: Evaluator, *, migrate: bool) -> Iterato
     """
     fleet = fleet_of(problem)
     workers = workers_of(problem, fleet)
-    for size in sizes_worth_trying(problem, fleet.count * fleet.size)[1:] or [problem.job.global_batch]:
+    some = sizes_worth_trying(problem, fleet.count, replicas=fleet.size)
+    for size in some[1:] or [problem.job.global_batch]:
         samples = size / fleet.size
         work = work_graph(problem.graph, fleet.kinds, problem.job, samples=samples, bytes_per_s=1.0)
         tried: dict[tuple[int, ...], str] = {}

@@ -75,7 +75,7 @@ def spp(problem: Problem, evaluator: Evaluator) -> Iterator[Candidate | None]:
     kinds = tuple(fleet.cluster.kind_of(ends[k]) for k in order)
     groups, rate = tuple(groups[k] for k in order), rate[np.ix_(order, order)]
     room = min(room_bytes(problem, kind) for kind in kinds)
-    for size in sizes_worth_trying(problem, len(groups) * len(groups[0]))[:3]:
+    for size in sizes_worth_trying(problem, len(groups), replicas=len(groups[0]))[:3]:
         samples = size / len(groups[0])
         work = work_graph(problem.graph, kinds, problem.job, samples=samples, bytes_per_s=1.0)
         line, rounds = line_of(work), problem.job.global_batch // size

@@ -102,11 +102,11 @@ def planned(
         return
     count = fleet.count
     while count:
-        for size in sizes_worth_trying(problem, count * fleet.size):
+        for size in sizes_worth_trying(problem, count, replicas=fleet.size):
             own = fleet.fewer(count)
             work, pools = priced(problem, own, size)
             plan: MaxLoadPlan | None = None
-            for item in solve(work, pools, min(replicas or count, size)):
+            for item in solve(work, pools, min(replicas or count, size // own.size)):
                 plan = item if isinstance(item, MaxLoadPlan) else plan
                 yield None
             if plan is not None:

@@ -93,7 +93,7 @@ def tarnawski_ip(
     count = fleet.count
     while count:
         own = fleet.fewer(count)
-        sizes = sizes_worth_trying(problem, count * fleet.size)
+        sizes = sizes_worth_trying(problem, count, replicas=fleet.size)
         work, pools = priced(problem, own, sizes[len(sizes) // 2])
         tried: set[tuple[int, ...]] = set()
         for split in splits(work, pools, nodes):

@@ -38,8 +38,8 @@ def tensorflow_greedy(problem: Problem, evaluator: Evaluator) -> Iterator[Candid
     """
     fleet = fleet_of(problem)
     workers = workers_of(problem, fleet)
-    sizes = dict.fromkeys((problem.job.global_batch, *sizes_worth_trying(problem, fleet.count * fleet.size)))
-    for size in sizes:
+    some = sizes_worth_trying(problem, fleet.count, replicas=fleet.size)
+    for size in dict.fromkeys((problem.job.global_batch, *some)):
         samples = size / fleet.size
         work = work_graph(problem.graph, fleet.kinds, problem.job, samples=samples, bytes_per_s=1.0)
         yield None
@@ -47,5 +47,6 @@ def tensorflow_greedy(problem: Problem, evaluator: Evaluator) -> Iterator[Candid
         yield None
         if found is not None:
             strategy = strategy_of_placement(problem, work, fleet, found.device, size)
-            label = f"greedy on {len(set(found.device))} devices, microbatches of {size}"
+            count = len(set(found.device))
+            label = f"greedy on {count} device{'s' * (count > 1)}, microbatches of {size}"
             yield from judged(problem, evaluator, strategy, label)

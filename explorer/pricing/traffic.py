@@ -25,14 +25,20 @@ Sent = tuple[int, int, float]
 
 def device_traffic(program: Program, prices: Prices) -> dict[tuple[int, int], float]:
     """Average the bytes of one step by (sender, receiver) over the steps of a program."""
-    work = _Traffic(program, prices.pricer)
-    counts = np.bincount(program.slot, minlength=len(program.slots)) / program.order.steps
+    counts = (np.bincount(program.slot, minlength=len(program.slots)) / program.order.steps).tolist()
     found: dict[tuple[int, int], float] = defaultdict(float)
-    for number in np.flatnonzero(counts).tolist():
-        times, slot = float(counts[number]), program.slots[number]
-        for sender, receiver, size in work.of(slot):
-            found[sender, receiver] += times * size
-    return {pair: size for pair, size in found.items() if pair[0] != pair[1]}
+    for number, (sender, receiver, size) in slot_traffic(program, prices):
+        found[sender, receiver] += counts[number] * size
+    return dict(found)
+
+
+def slot_traffic(program: Program, prices: Prices) -> Iterator[tuple[int, Sent]]:
+    """Yield what one task of every slot that a program uses sends, as (slot, (sender, receiver, bytes))."""
+    work = _Traffic(program, prices.pricer)
+    for number in np.unique(program.slot).tolist():
+        for sent in work.of(program.slots[number]):
+            if sent[0] != sent[1]:
+                yield number, sent
 
 
 class _Traffic:

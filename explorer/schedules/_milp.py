@@ -113,7 +113,7 @@ def _answer(asked: Mapping[str, Any], seconds: float) -> dict[str, Any]:
     """Ask the other process, which is ended with this one or when its time is up; {} for no answer."""
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "explorer.schedules._milp_child"],
+            [sys.executable, "-m", "explorer.base.solver_process"],
             input=json.dumps(asked), capture_output=True, check=False, text=True,
             timeout=seconds + GRACE_S if seconds else None,
         )  # fmt: skip

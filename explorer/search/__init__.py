@@ -114,6 +114,7 @@ def search(
             f"{searcher} cannot search for {problem.objective}",
             key="objective", found=problem.objective, allowed=allowed,
         )  # fmt: skip
+    problem.check_floor()
     least = problem.lower_bound()
     began = clock()
     logger.info("%s begins: %s within %s s", searcher, problem.objective, budget_s)
@@ -175,6 +176,7 @@ def _progress(
         least_name=problem.ranks.bound_name if least is not None else "",
         closest=evaluator.closest if evaluator.best is None else None,
         frontier=tuple(sorted(evaluator.frontier, key=lambda found: found.outcome.point)),
+        min_samples_per_s=problem.min_samples_per_s,
         foreign_value=evaluator.foreign_value,
         details=dict(evaluator.details) | {key: count for key, count in counts if count},
     )

@@ -21,7 +21,14 @@ from explorer.schedules.spec import ROUNDING, Pipeline, Schedule
 from explorer.search._devices import DeviceOrder
 from explorer.search._frames import INTERLEAVED, USUAL, Frame, Frames
 from explorer.search._layout_costs import LayoutCosts
-from explorer.search._quick_bounds import Before, bytes_needed, forced_s, shared_evenly, there_of
+from explorer.search._quick_bounds import (
+    Before,
+    bytes_needed,
+    few_in_flight_s,
+    forced_s,
+    shared_evenly,
+    there_of,
+)
 from explorer.search._rates import Rates, room_of
 from explorer.search._slow_places import least_at_places, places_used
 from explorer.search.exhaustive import divisors, tensor_sizes
@@ -147,8 +154,9 @@ def make_block(
     need = bytes_needed(problem, costs, schedule, frame)
     yield None
     room = room_of(problem, costs.cluster.kind_of(order[0]))
-    fits = (need <= room) & there[:, None]
+    fits = (need <= room).all(axis=0) & there[:, None]
     forced = forced_s(problem, costs, schedule, frame, need, fits, room)
+    np.maximum(forced, few_in_flight_s(problem, costs, schedule, frame, fits, room), out=forced)
     yield None
     if limit < math.inf:
         used = (frame.positions * frame.replicas * costs.row)[frame.grid]
@@ -157,6 +165,7 @@ def make_block(
     hopeless = not fits.any()
     if hopeless and limit < math.inf:
         return
+    need = need.max(axis=0)
     if hopeless:
         need[~there] = np.inf
         fits[np.unravel_index(need.argmin(), need.shape)] = True

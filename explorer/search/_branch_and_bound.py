@@ -34,7 +34,7 @@ LOOK_AHEAD, FIRST_LOOK = 6, 40
 """Handfuls of groups looked at between two simulations, and before the first at most."""
 MOST_HOPELESS = 4
 """Points that are simulated, though they cannot fit, to say how close they come."""
-AT_A_TIME, FEW, LAYOUTS_AT_A_TIME = 16, 10, 24
+AT_A_TIME, FEW, LAYOUTS_AT_A_TIME = 16, 2, 48
 """Blocks that are made between two simulations at most, those while layouts are left to be looked at, and
 these.
 """

@@ -23,6 +23,12 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 
+LEADING = (0, 1)
+"""Positions whose bytes are bounded: the first has most microbatches in flight, but of as many positions as
+units no more of the model than its embedding.
+"""
+
+
 class Sums(NamedTuple):
     """Sums of values by kind of run; sum i has the terms from `starts[i]` on. None is without terms."""
 
@@ -77,8 +83,8 @@ class Laid(NamedTuple):
     """Stages before its first one, whichever copy's that is; none where they may work side by side."""
     near: tuple[int, ...]
     """How many these are."""
-    first: tuple[int, ...]
-    """Kinds of the stages at the first position, by (stage, copy)."""
+    leading: tuple[tuple[int, ...], ...]
+    """Kinds of the stages at the first two positions, by (stage, copy); of a single one twice."""
 
 
 class EvenStages:
@@ -127,8 +133,8 @@ class EvenStages:
         at = [_counted(mine) for mine in last]
         fill = Sums.made([_counted(kinds[:stage]) for stage in last.values()])
         before = fill if grid.copies == 1 else Sums.made([((), ())] * len(last))
-        first = tuple(kinds[stage] for stage, _ in held[0])
-        return Laid(Sums.made(at), before, fill, tuple(last.values()), first)
+        leading = tuple(tuple(kinds[stage] for stage, _ in held[r]) for r in LEADING[: len(held)])
+        return Laid(Sums.made(at), before, fill, tuple(last.values()), (leading * 2)[: len(LEADING)])
 
 
 def _counted(kinds: Iterable[int]) -> tuple[tuple[int, ...], tuple[float, ...]]:

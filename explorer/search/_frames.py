@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from explorer.schedules.needs import Size
 from explorer.schedules.spec import Schedule
-from explorer.search._even_stages import EvenStages, IntArray, Laid, Sums
+from explorer.search._even_stages import LEADING, EvenStages, IntArray, Laid, Sums
 from explorer.search.exhaustive import divisors
 from explorer.search.problem import Problem
 from explorer.strategies.degrees import Degrees
@@ -49,8 +49,8 @@ class Frame:
     """(N,): whether positions stay with a stage for several microbatches (`Schedule.stays`)."""
     paired: FloatArray
     """(N,): microbatches of a stage that run beside others at most (`Schedule.paired`)."""
-    held: Sums
-    """N sums of the microbatches that the first position holds by kind of run; empty if nothing is sure."""
+    held: tuple[Sums, ...]
+    """At each position of `LEADING`, N sums of microbatches that it holds by kind of run; () if not sure."""
 
     @cached_property
     def paths(self) -> tuple[Sums, Sums, IntArray, IntArray]:
@@ -66,9 +66,10 @@ class Frame:
         return Sums.joined(item.fill for item in self.laid), np.array(near)
 
     @cached_property
-    def first(self) -> Sums:
-        """Of each grid: the stages at its first position."""
-        return Sums.made([(item.first, (1.0,) * len(item.first)) for item in self.laid])
+    def leading(self) -> tuple[Sums, ...]:
+        """At each position of `LEADING`, the stages of each grid."""
+        at = zip(*(item.leading for item in self.laid), strict=True)
+        return tuple(Sums.made([(kinds, (1.0,) * len(kinds)) for kinds in part]) for part in at)
 
     def __len__(self) -> int:
         return len(self.grid)
@@ -119,7 +120,8 @@ class Frames:
             for p in range(1, min(rows, self.stages.most) + 1)
             for v in self._chunks(schedule, p)
         ]
-        parts, held, stays, paired = [], [], [np.zeros(0, dtype=bool)], [np.zeros(0)]
+        parts, stays, paired = [], [np.zeros(0, dtype=bool)], [np.zeros(0)]
+        held: list[list[tuple[tuple[int, ...], list[float]]]] = [[] for _ in LEADING]
         for number, (p, d, v) in enumerate(grids):
             share = self._batch // d
             allowed = self._count_allowed(schedule, p, v)[
@@ -131,16 +133,17 @@ class Frames:
             stays.append(schedule.stays(*of))
             paired.append(schedule.paired(*of))
             if self._sure(schedule):
-                kinds = self.stages.laid(schedule.placement, p, v).first
-                saved = self._in_flight(schedule, p, v)[:, np.searchsorted(self._divisors, counts)]
-                held += [(kinds, column) for column in saved.T.tolist()]
+                some = self._in_flight(schedule, p, v)[:, :, np.searchsorted(self._divisors, counts)]
+                every = self.stages.laid(schedule.placement, p, v).leading
+                for at, kinds, saved in zip(held, every, some, strict=True):
+                    at += [(kinds, column) for column in saved.T.tolist()]
         columns = np.array(grids, dtype=np.int64).reshape(-1, 3).T
         rows_of = np.concatenate([np.zeros((3, 0)), *parts], axis=1).astype(np.int64)
         return Frame(
             positions=columns[0], replicas=columns[1], chunks=columns[2],
             laid=tuple(self.stages.laid(schedule.placement, p, v) for p, _, v in grids),
             grid=rows_of[0], size=rows_of[1], count=rows_of[2], stays=np.concatenate(stays),
-            paired=np.concatenate(paired), held=Sums.made(held),
+            paired=np.concatenate(paired), held=tuple(Sums.made(at) for at in held if at),
         )  # fmt: skip
 
     def _counts(self, share: int) -> IntArray:
@@ -178,16 +181,17 @@ class Frames:
         return self._allowed[key]
 
     def _in_flight(self, schedule: Schedule, positions: int, chunks: int) -> npt.NDArray[np.float64]:
-        """Return the (stages, divisors) microbatches that the first position holds at least."""
+        """Return the (LEADING, stages, divisors) microbatches that these positions hold at least."""
         key = schedule.name, positions, chunks
         if key not in self._saved:
             placement = schedule.placement
             grid, counts = placement.grid(positions, chunks), self._divisors.astype(float)
-            moments = schedule.in_flight(placement, grid, counts, np.zeros(1, dtype=np.int64))
-            sure = [moment.saved[0] for moment in moments if moment.sure]
+            at = np.minimum(LEADING, positions - 1)
+            moments = schedule.in_flight(placement, grid, counts, at)
+            sure = np.array([moment.saved for moment in moments if moment.sure])
             # of several moments the one that holds most: a bound as each of them is
-            most = np.array([item.sum(axis=0) for item in sure]).argmax(axis=0)
-            self._saved[key] = np.array(sure)[most, :, np.arange(len(counts))].T
+            most = sure.sum(axis=2).argmax(axis=0)
+            self._saved[key] = np.take_along_axis(sure, most[None, :, None], axis=0)[0]
         return self._saved[key]
 
 

@@ -7,6 +7,7 @@ at once; points with samples dealt out by speed it does not know, so these have 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -198,6 +199,8 @@ def _fits(problem: Problem, found: Estimates) -> tuple[npt.NDArray[np.bool_], np
     may, seems = found.over_lower_bytes <= 0, found.over_bytes <= 0
     if limit := problem.memory_limit_bytes:
         may, seems = may & (found.memory_lower_bytes <= limit), seems & (found.memory_bytes <= limit)
+    if (longest := problem.longest_step_s) < math.inf:
+        may, seems = may & (found.step_lower_s <= longest), seems & (found.step_s <= longest)
     return may, seems
 
 

@@ -93,6 +93,7 @@ class Asked(NamedTuple):
     workload: Workload
     objective: str
     memory_limit_bytes: float
+    min_samples_per_s: float
 
 
 class Jobs:
@@ -125,7 +126,7 @@ class Jobs:
         # without what they remember: that is large, and changes while it is sent
         self._asked = Asked(
             replace(problem.graph), replace(problem.needed_cluster), problem.workload, problem.objective,
-            problem.memory_limit_bytes,
+            problem.memory_limit_bytes, problem.min_samples_per_s,
         )  # fmt: skip
         self._executor = executor or ProcessPoolExecutor(
             processes - 1, mp_context=multiprocessing.get_context("spawn"),

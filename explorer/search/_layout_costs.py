@@ -48,7 +48,7 @@ class RunSeconds(NamedTuple):
 
 
 class WholeModel(NamedTuple):
-    """(sizes,): seconds of one microbatch on all layers if nothing is recomputed, where they take least."""
+    """(sizes,): seconds of one microbatch on all layers, where they take least."""
 
     sizes: IntArray
     """Samples of a microbatch: all divisors of the batch."""
@@ -77,7 +77,7 @@ class LayoutCosts:
         self._place_of: dict[object, int] = {}
         self.places = self._find_places(self.table.devices)
         self._alone_s: dict[tuple[int, int], float] = {}
-        self._again_s: dict[tuple[int, int], FloatArray] = {}
+        self._whole: dict[int, WholeModel] = {}
         self._seconds: dict[tuple[int, int], RunSeconds] = {}
         self._bytes: RunBytes | None = None
         self._exchanged: dict[int, FloatArray] = {}
@@ -122,7 +122,7 @@ class LayoutCosts:
     def alone_s(self, place: int, samples: int) -> float:
         """Return the seconds of all layers for a microbatch of any size at a place, nothing recomputed."""
         if (place, samples) not in self._alone_s:
-            (once,), *_ = self._alone_at([samples], self.places[place])
+            (once,), *_ = self._whole_at([samples], self.places[place], 0)
             self._alone_s[place, samples] = float(once[0] if np.ndim(once) else once)
         return self._alone_s[place, samples]
 
@@ -140,42 +140,39 @@ class LayoutCosts:
 
     @cached_property
     def alone(self) -> WholeModel:
-        """Return the seconds of all layers for every size of a microbatch."""
+        """Return the seconds of all layers for every size of a microbatch, nothing recomputed."""
+        return self._every_size(0)
+
+    def whole(self, sizes: IntArray, recompute: int) -> WholeModel:
+        """Return the seconds of all layers for (N,) sizes of a microbatch under a recomputation."""
+        if recompute not in self._whole:
+            self._whole[recompute] = self._every_size(recompute) if recompute else self.alone
+        found = self._whole[recompute]
+        place = np.searchsorted(found.sizes, sizes)
+        return WholeModel(sizes, *(part[place] for part in found[1:]))
+
+    def _every_size(self, recompute: int) -> WholeModel:
         sizes = divisors(self.job.global_batch)
-        found = [self._alone_at(sizes, first) for first in self.places]
+        found = [self._whole_at(sizes, first, recompute) for first in self.places]
         return WholeModel(
             np.array(sizes), *(np.minimum.reduce(part) for part in zip(*found, strict=True))
         )  # fmt: skip
 
-    def whole(self, sizes: IntArray, recompute: int) -> WholeModel:
-        """Return the seconds of all layers for (N,) sizes of a microbatch under a recomputation."""
-        if not recompute:
-            place = np.searchsorted(self.alone.sizes, sizes)
-            return WholeModel(sizes, *(part[place] for part in self.alone[1:]))
-        different, place = np.unique(sizes, return_inverse=True)
-        rows = [self._whole_again(samples, recompute) for samples in different.tolist()]
-        return WholeModel(sizes, *np.array(rows).reshape(len(rows), -1).T[:, place])
-
-    def _whole_again(self, samples: int, recompute: int) -> FloatArray:
-        if (samples, recompute) not in self._again_s:
-            ends = self.stages.starts[[self.stages.whole]], self.stages.stops[[self.stages.whole]]
-            rows = [self._runs_at(samples, first, RECOMPUTE[recompute], *ends) for first in self.places]
-            self._again_s[samples, recompute] = np.array(rows).min(axis=0)[:, 0]
-        return self._again_s[samples, recompute]
-
-    def _alone_at(self, sizes: list[int], first: int) -> list[FloatArray]:
+    def _whole_at(self, sizes: list[int], first: int, recompute: int) -> list[FloatArray]:
         """Return `once` and the others of `WholeModel` at one place."""
-        whole = self.table.whole(replace(self._choice, first=first), tuple(sizes))
+        choice = replace(self._choice, first=first, recompute=RECOMPUTE[recompute])
+        whole = self.table.whole(choice, tuple(sizes))
         if whole is None:
             ends = self.stages.starts[[self.stages.whole]], self.stages.stops[[self.stages.whole]]
-            rows = [self._runs_at(samples, first, RECOMPUTE[0], *ends) for samples in sizes]
+            rows = [self._runs_at(samples, first, RECOMPUTE[recompute], *ends) for samples in sizes]
             return [np.concatenate(part) for part in zip(*rows, strict=True)]
         if not self.job.training:
             return [whole.forward] * 3 + [0.0 * whole.forward]
-        both = whole.input_grad + whole.weight_grad - whole.behind_weight
+        gradient = whole.input_grad + whole.again
+        both = gradient + whole.weight_grad - whole.behind_weight
         once = whole.forward + both
-        passed = whole.forward + np.minimum(whole.input_grad, both)
-        comm = whole.comm - whole.behind_weight
+        passed = whole.forward + np.minimum(gradient, both)
+        comm = whole.comm + whole.again_comm - whole.behind_weight
         return [once, passed, once - comm, comm]
 
     def most_s(self, samples: int) -> FloatArray:

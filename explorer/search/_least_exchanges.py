@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.schedules.spec import Schedule
+from explorer.search._even_stages import LEADING
 from explorer.search._frames import BoolArray, Frame
 from explorer.search._layout_costs import LayoutCosts
 
@@ -19,9 +20,14 @@ FORCING = (2, 3)
 """ZeRO levels at which every microbatch is exchanged by itself."""
 
 
+def leading(costs: LayoutCosts) -> int:
+    """Return how many positions of `LEADING` count: of mixed devices the second may have more room."""
+    return 1 if len(costs.cluster.device_kinds) > 1 else len(LEADING)
+
+
 def states_of(costs: LayoutCosts, frame: Frame, zero: int) -> FloatArray:
-    """Return the (grids, recomputations) bytes of weights, gradients and optimizer states that a device of
-    the first position holds at least: what a ZeRO level shares, it shares with all devices at most.
+    """Return the (leading positions, grids, recomputations) bytes of weights, gradients and optimizer states
+    that a device holds at least: what a ZeRO level shares, it shares with all devices at most.
 
     Args:
         costs: costs of the layout.
@@ -32,8 +38,11 @@ def states_of(costs: LayoutCosts, frame: Frame, zero: int) -> FloatArray:
     parts = (held.weights, held.gradients, held.optimizer)
     shared = {0: (), 1: (2,), 2: (1, 2), 3: (0, 1, 2)}[zero]
     spread = np.reshape(frame.replicas * costs.row * frame.positions, (-1, 1))
-    return np.asarray(
-        sum(frame.first.of(part) / (spread if k in shared else 1.0) for k, part in enumerate(parts))
+    return np.array(
+        [
+            sum(at.of(part) / (spread if k in shared else 1.0) for k, part in enumerate(parts))
+            for at in frame.leading[: leading(costs)]
+        ]
     )
 
 
@@ -55,7 +64,7 @@ def least_exchanged(costs: LayoutCosts, schedule: Schedule, frame: Frame, there:
     for count in np.unique(replicas).tolist():
         mine = rows[replicas == count]
         grid, m, stays = frame.grid[mine], frame.count[mine], frame.stays[mine]
-        reduced, gathered = frame.first.of(costs.exchanged(count * copies))[grid].T
+        reduced, gathered = frame.leading[0].of(costs.exchanged(count * copies))[grid].T
         found[0, mine] = np.where(stays, 1.0, m) * reduced
         found[1, mine] = np.maximum(found[0, mine], np.where(stays, 0.0, 2 * m / copies) * gathered)
     return found

@@ -9,7 +9,7 @@ from explorer.schedules.spec import ROUNDING, Schedule
 from explorer.search._devices import DeviceOrder
 from explorer.search._frames import BoolArray, Frame
 from explorer.search._layout_costs import LayoutCosts
-from explorer.search._least_exchanges import FORCING, least_exchanged, states_of
+from explorer.search._least_exchanges import FORCING, leading, least_exchanged, states_of
 from explorer.search._rates import Rates, room_of
 from explorer.search.problem import Problem
 from explorer.strategies.degrees import RECOMPUTE, ZERO_LEVELS
@@ -65,16 +65,56 @@ def shared_evenly(
 
 
 def bytes_needed(problem: Problem, costs: LayoutCosts, schedule: Schedule, frame: Frame) -> FloatArray:
-    """Return the (rows, recomputations) bytes that a device of the first position needs at least."""
+    """Return the (leading positions, rows, recomputations) bytes that a device of each needs at least."""
     training, held = problem.job.training, costs.bytes()
     levels = len(RECOMPUTE) if training else 1
-    need = np.full((len(frame), levels), costs.cluster.kind_of(costs.table.devices[0]).reserved_bytes)
+    reserved = costs.cluster.kind_of(costs.table.devices[0]).reserved_bytes
+    need = np.full((leading(costs), len(frame), levels), reserved)
     if not schedule.placement.copies or problem.rules:
         return need
-    need += states_of(costs, frame, ZERO_LEVELS[-1] if training else 0)[:, :levels][frame.grid]
-    if len(frame.held.starts):
-        need += frame.held.of(held.activations[:, :levels]) * frame.size[:, None]
+    need += states_of(costs, frame, ZERO_LEVELS[-1] if training else 0)[:, frame.grid, :levels]
+    for place, saved in enumerate(frame.held[: len(need)]):
+        need[place] += saved.of(held.activations[:, :levels]) * frame.size[:, None]
     return need
+
+
+def few_in_flight_s(
+    problem: Problem, costs: LayoutCosts, schedule: Schedule, frame: Frame, fits: BoolArray, room: float
+) -> FloatArray:
+    """Return the (rows, recomputations) seconds of a step whose first positions have room for few in flight.
+
+    If position r has room for w microbatches, and each of m waits there while it passes all positions behind
+    and comes back (Little's law), w T >= m (P - P_r), with P seconds of the whole way and P_r of that through
+    the positions up to r. These have m such ways to go in a step, m P_r <= (r + 1) T, so that
+
+        T  >=  m P / (w + r + 1)
+
+    in any order, also one that is made up as memory allows. Of mixed devices it says nothing: where
+    samples are dealt out by speed, the replica with most of them may have most room.
+
+    Args:
+        problem: the search problem.
+        costs: costs of the layout.
+        schedule: the schedule.
+        frame: its pipelines.
+        fits: which may fit.
+        room: bytes that a device has.
+    """
+    found = np.zeros(fits.shape)
+    plain = schedule.placement.copies == 1 and not schedule.hides and not problem.rules
+    if not plain or not problem.job.training or len(costs.cluster.device_kinds) > 1:
+        return found
+    lines = (frame.chunks == 1) & [costs.stages.chain(p) for p in frame.positions.tolist()]
+    fits = fits & lines[frame.grid][:, None]
+    held, size, p = costs.bytes().activations, frame.size[:, None], frame.positions[frame.grid][:, None]
+    reserved = costs.cluster.kind_of(costs.table.devices[0]).reserved_bytes
+    for r, (stages, states) in enumerate(zip(frame.leading, states_of(costs, frame, 3), strict=False)):
+        each = np.maximum(stages.of(held)[frame.grid] * size, 1.0)
+        most = np.floor((room - reserved - states[frame.grid]) / each / ROUNDING).clip(1.0) + r + 1
+        for level in np.flatnonzero((fits & (most <= p)).any(axis=0)).tolist():
+            way = costs.whole(frame.size, level).passed * frame.count * ROUNDING
+            np.maximum(found[:, level], way / most[:, level], out=found[:, level], where=fits[:, level])
+    return found
 
 
 def forced_s(
@@ -85,19 +125,36 @@ def forced_s(
     need: FloatArray,
     fits: BoolArray,
     room: float,
+    without: FloatArray | None = None,
 ) -> FloatArray:
-    """Return the (rows, recomputations) seconds of exchanges that none avoids, as only so states fit."""
-    found = np.zeros(need.shape)
+    """Return the (rows, recomputations) seconds of exchanges that none avoids, as only so states fit: a level
+    that any position needs is that of all.
+
+    Args:
+        problem: the search problem.
+        costs: costs of the layout.
+        schedule: the schedule.
+        frame: its pipelines.
+        need: bytes that are needed at least.
+        fits: which may fit.
+        room: bytes that a device has.
+        without: bounds without exchanges, where only the least of all with them is asked: exchanges of those
+            that have to exchange nothing, or are no better than one of these, are then left out.
+    """
+    found = np.zeros(need.shape[1:])
     if not problem.job.training or not schedule.placement.copies or problem.rules:
         return found
     least = states_of(costs, frame, 3)
     tight = [
-        fits & (need + (states_of(costs, frame, below) - least)[frame.grid] > room)
-        for below in (level - 1 for level in FORCING)
+        fits & (need + (states_of(costs, frame, level - 1) - least)[:, frame.grid] > room).any(axis=0)
+        for level in FORCING
     ]
-    if not tight[0].any():
+    asked = tight[0]
+    if without is not None:
+        asked = asked & (without < without[fits & ~tight[0]].min(initial=np.inf))
+    if not asked.any():
         return found
-    exchanged = least_exchanged(costs, schedule, frame, np.asarray(tight[0].any(axis=1)))
+    exchanged = least_exchanged(costs, schedule, frame, np.asarray(asked.any(axis=1)))
     for part, mine in zip(exchanged, tight, strict=True):
         found = np.where(mine, part[:, None], found)
     return found * ROUNDING
@@ -129,15 +186,20 @@ def least_of_block(
         return np.inf
     need = bytes_needed(problem, costs, schedule, frame)
     room = room_of(problem, costs.cluster.kind_of(order[0]))
-    fits = (need <= room) & there[:, None]
-    forced = forced_s(problem, costs, schedule, frame, need, fits, room)
+    fits = (need <= room).all(axis=0) & there[:, None]
     used = (frame.positions * frame.replicas * costs.row)[frame.grid]
     rates, none = Rates(problem, order), np.zeros(len(frame))
-    found = np.stack([np.maximum(work, rates.least(part, none, used)) for part in forced.T], axis=1)
+    few = few_in_flight_s(problem, costs, schedule, frame, fits, room)
+    found = np.stack([np.maximum(work, rates.least(part, none, used)) for part in few.T], axis=1)
     found[~fits] = np.inf
     if found.shape[1] > FULL:  # who needs to recompute all works longer
         rows = np.flatnonzero(found[:, FULL] < min(limit, *found[:, :FULL].min(axis=0)))
         if len(rows):
             again = shared_evenly(problem, order, costs, schedule, frame, rows, FULL)
             found[rows, FULL] = np.maximum(found[rows, FULL], again)
+    fits &= found < limit
+    forced = forced_s(problem, costs, schedule, frame, need, fits, room, found)
+    found = np.stack(
+        [np.maximum(a, rates.least(b, none, used)) for a, b in zip(found.T, forced.T, strict=True)]
+    )
     return float(found.min())

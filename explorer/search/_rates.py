@@ -16,7 +16,7 @@ IntArray = npt.NDArray[np.int64]
 
 
 class Rates:
-    """Bounds of an objective on the first devices of an order; every objective is linear in both its bounds.
+    """Bounds of an objective on the first devices of an order; it is linear in seconds and bytes.
 
     Args:
         problem: the search problem.
@@ -27,16 +27,18 @@ class Rates:
     def __init__(self, problem: Problem, order: DeviceOrder, objective: Objective | None = None) -> None:
         self._problem, self._order = problem, order
         self._objective = objective or problem.ranks
-        self._known: dict[int, tuple[float, float]] = {}
+        self._known: dict[int, tuple[float, float, float]] = {}
 
-    def of(self, used: int) -> tuple[float, float]:
-        """Return what a second of the step and a byte of the peak cost at least on so many devices."""
+    def of(self, used: int) -> tuple[float, float, float]:
+        """Return what so many devices, a second of the step and a byte of the peak cost at least."""
         if used not in self._known:
             cluster, job = self._problem.needed_cluster, self._problem.job
             devices = self._order[:used] if self._objective.per_device else self._order[:1]
             bound = self._objective.strategy_bound
+            alone = bound(cluster, job, 0.0, 0.0, devices)
             self._known[used] = (
-                bound(cluster, job, 1.0, 0.0, devices), bound(cluster, job, 0.0, 1.0, devices),
+                alone, bound(cluster, job, 1.0, 0.0, devices) - alone,
+                bound(cluster, job, 0.0, 1.0, devices) - alone,
             )  # fmt: skip
         return self._known[used]
 
@@ -45,8 +47,8 @@ class Rates:
         found = np.empty(len(used))
         for count in np.unique(used).tolist():
             rows = used == count
-            second, byte = self.of(count)
-            found[rows] = second * step_s[rows] + byte * peak_bytes[rows]
+            alone, second, byte = self.of(count)
+            found[rows] = alone + second * step_s[rows] + byte * peak_bytes[rows]
         return found
 
 

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from explorer.base.units import format_bytes
 from explorer.search import FAILED, FIRST_ERROR, REFUSED, Candidate, Progress
+from explorer.search._outcomes import lacking_words
 
 YOURS, RULE = "yours", "rule of thumb"
 """Names of the first contestant: your plan, or the one that a search costs first where you have none."""
@@ -151,8 +151,16 @@ def why_nothing(progress: Progress) -> str:
     if progress.foreign_value is not None:
         return "its value is of a cost model of its own, which is not compared"
     if progress.closest is not None:
-        lacks = format_bytes(progress.closest.over_bytes)
-        near = f"; closest is {progress.closest.label}, which lacks {lacks}"
+        near = f"; closest is {progress.closest.label}, which {lacking_words(progress.closest.outcome)}"
     else:
         near = ""
-    return " ".join(f"nothing that fits {tried_words(progress)}{near}".split())
+    return " ".join(f"{nothing_words(progress)} {tried_words(progress)}{near}".split())
+
+
+def nothing_words(progress: Progress) -> str:
+    """Say what a search without a plan found none of: `nothing that fits`, or that is fast enough."""
+    near = progress.closest
+    if near is None:
+        return "nothing that fits" + " and is fast enough" * bool(progress.min_samples_per_s)
+    slow = near.outcome.short_samples_per_s and not near.over_bytes
+    return f"nothing that {'is fast enough' if slow else 'fits'}"

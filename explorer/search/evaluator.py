@@ -57,13 +57,13 @@ class Candidate:
     def rank(self) -> tuple[float, float]:
         """Values to be minimised, whether it fits or not: missing bytes, then the value.
 
-        Among those that do not fit, the step time comes second.
+        Among those that do not fit or are too slow, the step time comes second.
         """
         return self.over_bytes, self.value if math.isfinite(self.value) else self.outcome.step_time_s
 
     @property
     def value(self) -> float:
-        """Objective value; infinite if it does not fit."""
+        """Objective value; infinite if it does not fit or is too slow."""
         return self.outcome.value
 
     @property
@@ -115,7 +115,9 @@ class Progress:
     least_name: str = ""
     """Name of what that bound counts (`work over peak`)."""
     closest: Candidate | None = None
-    """The candidate that lacks least memory, as long as none fits."""
+    """The candidate that lacks least memory, then the fastest, as long as none fits and is fast enough."""
+    min_samples_per_s: float = 0.0
+    """Least throughput that was asked for, in samples per second; 0 if none was."""
     foreign_value: float | None = None
     """Value under a foreign cost model, if the searcher uses one instead of ours; else None."""
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -169,7 +171,7 @@ class Evaluator:
     finder: str = ""
     """Part of the search at work, if it has several."""
     closest: Candidate | None = None
-    """The candidate that lacks least memory among those that do not fit."""
+    """The candidate that lacks least memory, then the fastest, of those that do not fit or are too slow."""
     accepts: Callable[[Candidate], bool] | None = None
     """Tells of what fits whether it may be kept; None for all."""
 
@@ -311,13 +313,19 @@ class Evaluator:
             return
         if self.accepts is not None and not self.accepts(found):
             return
-        if self.best is None or found.value < self.best.value:
+        if self.best is None or _better(found, self.best):
             self.best = found
         point = found.outcome.point
         if any(_dominates(other.outcome.point, point) for other in self.frontier):
             return
         self.frontier = [other for other in self.frontier if not _dominates(point, other.outcome.point)]
         self.frontier.append(found)
+
+
+def _better(found: Candidate, best: Candidate) -> bool:
+    """Tell whether a candidate is better than the best: by its value, and of equal ones by its step time."""
+    key, known = ((item.value, item.outcome.step_time_s) for item in (found, best))
+    return key < known
 
 
 def _dominates(a: tuple[float, ...], b: tuple[float, ...]) -> bool:

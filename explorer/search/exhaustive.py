@@ -216,6 +216,8 @@ def _bound(problem: Problem, point: Point, *, memory: str = "all") -> float:
     limit = problem.memory_limit_bytes
     if found.over_bytes > 0 or (limit and found.peak_memory_bytes > limit):
         return math.inf
+    if memory == "all" and found.step_time_s > problem.longest_step_s:
+        return math.inf  # of a group the thriftiest is asked about, which is not the fastest
     return value_bound(problem, found, devices)
 
 

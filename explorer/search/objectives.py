@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from explorer.base.errors import InputError
 from explorer.base.units import dtype_bytes, scalar_bytes, tensor_type
 from explorer.cluster import Cluster, DeviceKind
+from explorer.cluster.memory_room import memory_room
 from explorer.costs.energy import SECONDS_PER_HOUR, dollars, dollars_per_hour, energy_joules
 from explorer.costs.least_seconds import least_flops
 from explorer.graph import COMPUTE, LayerGraph
@@ -93,11 +94,22 @@ def _least_joules(graph: LayerGraph, job: Job, pool: Pool) -> float:
     return _least_per_flop(graph, job, pool, lambda d: pool.cluster.kind_of(d).busy_watts)
 
 
+def _weight_bytes(graph: LayerGraph, job: Job) -> float:
+    """Return the bytes of all weights, each once."""
+    names = (tensor_type(job.precision) if item.dtype == COMPUTE else item.dtype for item in graph.parameters)
+    return sum(item.elements * dtype_bytes(name) for item, name in zip(graph.parameters, names, strict=True))
+
+
 def _least_bytes(graph: LayerGraph, job: Job, pool: Pool) -> float:
     """Return the bytes of all weights, spread evenly over all devices that may be used."""
-    names = (tensor_type(job.precision) if item.dtype == COMPUTE else item.dtype for item in graph.parameters)
-    held = sum(item.elements * dtype_bytes(name) for item, name in zip(graph.parameters, names, strict=True))
-    return held / pool.count
+    return _weight_bytes(graph, job) / pool.count
+
+
+def _least_devices(graph: LayerGraph, job: Job, pool: Pool) -> float:
+    """Return the devices of most room that hold all weights."""
+    used = {pool.cluster.kind_of(device).name for device in pool.devices}
+    room = max(memory_room(kind).limit_bytes for kind in pool.cluster.device_kinds if kind.name in used)
+    return max(1.0, math.ceil(_weight_bytes(graph, job) / max(room, 1.0) * (1 - 1e-9)))
 
 
 def _joules(cluster: Cluster, _: Job, report: Report) -> float:
@@ -117,8 +129,9 @@ def steps_to_accuracy(job: Job) -> float:
         InputError: the workload states no epochs or no samples per epoch.
     """
     if not job.epochs or not job.samples_per_epoch:
+        why = f" ({job.epochs_source})" if job.epochs_source else ""
         raise InputError(
-            "the objective time_to_accuracy needs samples per epoch and epochs to converge",
+            f"the objective time_to_accuracy needs samples per epoch and epochs to converge{why}",
             key="workload.epochs",
             allowed="epochs: [[batch, epochs], ...] and samples_per_epoch > 0",
         )
@@ -139,6 +152,19 @@ def epochs_at(points: tuple[tuple[int, float], ...], batch: int) -> float:
     return y0 if x0 == x1 else y0 + (y1 - y0) * math.log(batch / x0) / math.log(x1 / x0)
 
 
+def epochs_words(job: Job) -> str:
+    """Say how many epochs a job takes at its global batch, and where that was read.
+
+    Raises:
+        InputError: the job states no epochs.
+    """
+    epochs = steps_to_accuracy(job) * job.global_batch / job.samples_per_epoch
+    first, last = job.epochs[0][0], job.epochs[-1][0]
+    outside = "" if first <= job.global_batch <= last else f", which is outside of {first:,} to {last:,}"
+    source = f"; {job.epochs_source}" if job.epochs_source else ""
+    return f"{epochs:.4g} at a batch of {job.global_batch:,}{outside}{source}"
+
+
 _ALL = (
     Objective(
         name="time", title="step time", unit="s",
@@ -151,6 +177,12 @@ _ALL = (
         value=lambda _, __, report: max(report.peak_memory_bytes),
         bound=_least_bytes, bound_name="weights over devices",
         strategy_bound=lambda _, __, ___, peak_bytes, ____: peak_bytes,
+    ),
+    Objective(
+        name="devices", title="number of devices", unit="devices",
+        value=lambda _, __, report: float(len(report.devices)),
+        per_device=True, bound=_least_devices, bound_name="weights over memory",
+        strategy_bound=lambda _, __, ___, ____, devices: float(len(devices)),
     ),
     Objective(
         name="cost", title="cost of a step", unit="dollars/step",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,12 +12,14 @@ from explorer.graph import LayerGraph
 from explorer.schedules import SCHEDULES
 from explorer.search._devices import PAID, USUAL, DeviceOrder, Pool, orders_of
 from explorer.search._pins import Rules, fit_cuts, rules_of
-from explorer.search.objectives import FRONTIER, Objective, axes_of
+from explorer.search.objectives import FRONTIER, OBJECTIVES, Objective, axes_of
 from explorer.simulation.report import Report
 from explorer.strategy import JobStrategy, Strategy
 from explorer.workload import Job, Workload
 
 SYNCHRONOUS, ANY = "synchronous", "any"
+ROUNDING = 1e-12
+"""Share by which a step may miss the least throughput, for roundings."""
 WEIGHTS = (SYNCHRONOUS, ANY)
 """Which weights gradients may be of: those they change, or older ones as well."""
 
@@ -39,6 +42,8 @@ class Problem:
     """A key of `OBJECTIVES`, or `frontier`, of step time and memory or of others: `frontier:time,cost`."""
     memory_limit_bytes: float = 0.0
     """Limit per device in bytes, below its own capacity; 0 if there is none."""
+    min_samples_per_s: float = 0.0
+    """Least throughput in samples per second, which every result reaches; 0 if none is asked for."""
     devices: tuple[int, ...] = ()
     """Devices that may be used, in the order of the ranks; () for all of the cluster, pools included."""
     max_devices: int = 0
@@ -81,6 +86,11 @@ class Problem:
             raise InputError(
                 "a device is named twice", key="devices", found=len(self.devices), allowed="different devices"
             )
+        if not 0 <= self.min_samples_per_s < math.inf:
+            raise InputError(
+                f"a throughput of {self.min_samples_per_s} samples a second", key="min_samples_per_s",
+                found=self.min_samples_per_s, allowed="0 or more, and finite",
+            )  # fmt: skip
         if self.max_devices < 0:
             raise InputError(
                 f"max_devices is {self.max_devices}", key="max_devices", found=self.max_devices,
@@ -207,12 +217,52 @@ class Problem:
         """Return the objective of a report, whether it fits or not."""
         return self.ranks.value(self.needed_cluster, self.job, report)
 
+    def check_floor(self) -> None:
+        """Check that the throughput asked for is not out of reach of all devices at their peak.
+
+        Raises:
+            InputError: it is, or there is no cluster to reach it.
+        """
+        if not self.min_samples_per_s:
+            return
+        least_s = OBJECTIVES["time"].bound(self.graph, self.job, self.pool)
+        if least_s > self.longest_step_s:
+            most = self.job.global_batch / least_s
+            raise floor_error(self.min_samples_per_s, f"its devices do {most:.4g} at their peak")
+
+    @property
+    def longest_step_s(self) -> float:
+        """Seconds of the longest step that reaches the least throughput; infinite if none is asked for."""
+        floor = self.min_samples_per_s
+        return self.job.global_batch / floor * (1 + ROUNDING) if floor else math.inf
+
+    def short_samples_per_s(self, step_s: float) -> float:
+        """Return the samples per second that a step of so many seconds is short of the least throughput; 0 if
+        it reaches it.
+        """
+        if step_s <= self.longest_step_s:
+            return 0.0
+        return self.min_samples_per_s - self.job.global_batch / step_s
+
     def over_bytes(self, report: Report) -> float:
         """Return the missing bytes over all lanes; 0 if everything fits its devices and the limit."""
         over = sum(item.over_bytes for item in report.overflows)
         if self.memory_limit_bytes:
             over = max(over, max(report.peak_memory_bytes) - self.memory_limit_bytes, 0.0)
         return over
+
+
+def floor_error(floor: float, words: str) -> InputError:
+    """Return the error of a least throughput that the devices do not reach.
+
+    Args:
+        floor: samples per second.
+        words: how much they do.
+    """
+    return InputError(
+        f"the pool does not reach {floor:g} samples a second: {words}", key="min_samples_per_s", found=floor,
+        allowed="a lower floor, or more devices",
+    )  # fmt: skip
 
 
 def synchronous(job: JobStrategy) -> bool:

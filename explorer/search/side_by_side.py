@@ -15,9 +15,9 @@ from dataclasses import replace
 from typing import Any
 
 from explorer.base.errors import ExplorerError, InputError
-from explorer.base.units import format_bytes
 from explorer.search import SEARCHERS, Candidate, Evaluator, Problem, Progress, candidate_of, search
 from explorer.search._jobs import check_processes
+from explorer.search._outcomes import lacking_words
 from explorer.search.comparison import (
     AUTO,
     ENDED,
@@ -69,7 +69,7 @@ def side_by_side(
 
     Raises:
         InputError: there is no cluster, or a searcher or an option is unknown, or a limit
-            is negative.
+            is negative, or the devices do not reach the least throughput.
     """
     names, given = tuple(dict.fromkeys(searchers)), options or {}
     _check(problem, names, given)
@@ -95,6 +95,7 @@ def side_by_side(
 
 def _check(problem: Problem, names: tuple[str, ...], options: Mapping[str, Mapping[str, Any]]) -> None:
     problem.pool  # noqa: B018 - raises if there is no cluster
+    problem.check_floor()
     if not names:
         raise InputError("no searcher is named", key="searchers", found="", allowed="all, or names")
     for name in names:
@@ -149,6 +150,8 @@ def _asked(
             return
     timed = now.wall_s >= limits[0] or now.evaluations >= limits[1]
     reason = why_nothing(last) if last is not None and last.best is None else ""
+    if timed and reason and not now.evaluations and last is not None and last.foreign_value is None:
+        reason = "its time was up before it costed a plan"
     yield replace(now, state=TIMED if timed else ENDED, reason=reason)
 
 
@@ -172,7 +175,8 @@ def _yours(problem: Problem) -> Contestant:
 def _with(asked: Contestant, found: Candidate, reason: str) -> Contestant:
     if math.isfinite(found.value):
         return replace(asked, best=found, curve=(Mark(1, 0.0, found.value),), reason=reason)
-    missing = f"does not fit: it lacks {format_bytes(found.over_bytes)}"
+    slow = found.outcome.short_samples_per_s and not found.over_bytes
+    missing = f"{'' if slow else 'does not fit: '}it {lacking_words(found.outcome)}"
     return replace(asked, reason="; ".join(filter(None, (missing, reason))))
 
 

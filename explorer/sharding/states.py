@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from typing import TypeAlias
 
 State: TypeAlias = int
@@ -102,6 +103,18 @@ def dealt(units: int, shares: tuple[float, ...]) -> tuple[int, ...]:
     for i in order[: units - sum(found)]:
         found[i] += 1
     return tuple(found)
+
+
+def runs(units: int, n: int, shares: tuple[float, ...] = ()) -> tuple[tuple[int, int], ...]:
+    """Return the run [low, high) of units that each of n devices has; of fewer than n each has one.
+
+    >>> runs(5, 2), runs(2, 4)
+    (((0, 3), (3, 5)), ((0, 1), (0, 1), (1, 2), (1, 2)))
+    """
+    if units < n:
+        return tuple((units * i // n, units * i // n + min(1, units)) for i in range(n))
+    ends = tuple(accumulate(dealt(units, shares or (1.0,) * n)))
+    return tuple(zip((0, *ends), ends, strict=False))
 
 
 def share(placement: TensorPlacement, sizes: Sequence[float], axes: Sequence[Axis]) -> float:

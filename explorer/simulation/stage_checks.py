@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from explorer.base.caching import STAGES_KEPT, remembered_each
 from explorer.cluster import Cluster, DeviceKind
 from explorer.graph import LayerGraph
 from explorer.sharding import layout_problems
-from explorer.sharding.heads import HEADS, head_counts, held_once
+from explorer.sharding.heads import HEADS, head_counts, head_pairs, held_once, parts_heads
 from explorer.strategy import REPLICA, Mesh, Stage
 from explorer.tasks.placement import IntArray
 from explorer.workload import Job
@@ -145,7 +145,8 @@ def _shared_in_group(stage: Stage) -> list[int]:
 
 def _layouts(graph: LayerGraph, stage: Stage) -> Iterator[str]:
     yield from layout_problems(graph, stage.layout, dict(stage.meshes[0].axes))
-    yield from _heads(graph, stage.layout, stage.meshes[0])
+    shares = dict(stage.axis_shares)
+    yield from _heads(graph, stage.layout, stage.meshes[0], shares)
     split = {dim for dim, _ in stage.layout}
     known = graph.memo("dimension_names", lambda: {dim.name for item in graph.layers for dim in item.dims})
     if split and not split & known:
@@ -172,15 +173,23 @@ def _layouts(graph: LayerGraph, stage: Stage) -> Iterator[str]:
             if axis not in found:
                 layers, axes_found = ", ".join(item.layers), ", ".join(sorted(found))
                 yield f"sharding of {layers} splits {dim!r} over axis {axis!r}; it has {axes_found}"
-        yield from _heads(graph, item.layout, meshes[0])
+        yield from _heads(graph, item.layout, meshes[0], shares)
 
 
-def _heads(graph: LayerGraph, layout: Iterable[tuple[str, str]], mesh: Mesh) -> Iterator[str]:
-    """Check heads over several mesh axes, which are digits of a head's number, the slowest axis first: they
-    must divide, and query heads must find their key-value heads on their device.
+def _heads(
+    graph: LayerGraph,
+    layout: Iterable[tuple[str, str]],
+    mesh: Mesh,
+    shares: Mapping[str, tuple[float, ...]],
+) -> Iterator[str]:
+    """Check that query heads find their key-value heads on their device, and that heads divide over several
+    mesh axes, which are digits of a head's number, the slowest axis first.
     """
     pairs, sizes = set(layout), dict(mesh.axes)
     over = {dim: [a for a, n in mesh.axes if n > 1 and (dim, a) in pairs] for dim in HEADS}
+    queries, keys = (over[dim] for dim in HEADS)
+    if queries and keys[:1] == queries[:1]:
+        yield from _parted(graph, queries[0], sizes[queries[0]], shares.get(queries[0], ()))
     if max(map(len, over.values())) < 2:
         return
     for dim, axes in over.items():
@@ -191,7 +200,6 @@ def _heads(graph: LayerGraph, layout: Iterable[tuple[str, str]], mesh: Mesh) -> 
                     f"{count} {dim!r} over mesh axes {' and '.join(axes)} of {parts} devices together; over"
                     " several axes heads are not held twice: take fewer devices, or one axis"
                 )
-    queries, keys = (over[dim] for dim in HEADS)
     common = [axis for axis in queries if axis in keys]
     first = slice(len(common))
     parted = common != queries[first] or common != keys[first]
@@ -200,6 +208,17 @@ def _heads(graph: LayerGraph, layout: Iterable[tuple[str, str]], mesh: Mesh) -> 
             f"'heads' over mesh axes {' and '.join(queries)} and 'kv_heads' over {' and '.join(keys)} would"
             " part query heads from their key-value heads; lay both over the slower axis first"
         )
+
+
+def _parted(graph: LayerGraph, axis: str, n: int, shares: tuple[float, ...]) -> Iterator[str]:
+    for heads, kv_heads in head_pairs(graph):
+        if parts_heads(heads, kv_heads, n, shares):
+            whole = f"a number of devices that divides {kv_heads}, or a multiple of it that divides {heads}"
+            yield (
+                f"{heads} 'heads' with {kv_heads} 'kv_heads' over {n} devices of mesh axis {axis!r} would"
+                " part query heads from their key-value heads; take"
+                f" {'shares that divide both alike' if shares else whole}"
+            )
 
 
 def _divisors(total: int, near: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from explorer.base.errors import InputError
 from explorer.graph import LayerGraph
-from explorer.sharding.heads import head_counts, held_once
+from explorer.sharding.heads import head_counts, head_pairs, held_once, parts_heads
 from explorer.sharding.layouts import Layout, context_layout, expert_layout, megatron_layout
 from explorer.strategy import REPLICA, Mesh, Sharding
 
@@ -113,6 +113,9 @@ def check_axes(
             )
     if exchanged and min(tensor, context) > 1:
         _check_heads(graph, tensor, context)
+    _check_together(graph, TENSOR, tensor)
+    if exchanged and tensor == 1:
+        _check_together(graph, CONTEXT, context)
     if expert > 1:
         _check_experts(graph, expert, devices)
 
@@ -126,6 +129,16 @@ def _check_heads(graph: LayerGraph, tensor: int, context: int) -> None:
                     " positions are not held twice", key=CONTEXT, found=context,
                     allowed=f"tensor x context that divides {count}, or another exchange",
                 )  # fmt: skip
+
+
+def _check_together(graph: LayerGraph, axis: str, degree: int) -> None:
+    for heads, kv_heads in head_pairs(graph) if degree > 1 else ():
+        if parts_heads(heads, kv_heads, degree):
+            raise InputError(
+                f"{heads} heads with {kv_heads} key-value heads over {axis} {degree}: query heads would be"
+                " parted from their key-value heads", key=axis, found=degree,
+                allowed=f"a divisor of {kv_heads}, or a multiple of it that divides {heads}",
+            )  # fmt: skip
 
 
 def _check_experts(graph: LayerGraph, expert: int, devices: int) -> None:

@@ -14,6 +14,7 @@ import networkx as nx
 
 from explorer.base.errors import InputError
 from explorer.graph import LayerGraph
+from explorer.strategies.exceptions import carried
 from explorer.strategy import JobStrategy, Mesh, Stage
 
 
@@ -136,7 +137,7 @@ def place_layers(
         assignment[graph.index[name]] = group
     # a stage that stays as it was stays the same object: what is known of it is known by its identity
     known = {(stage.meshes, stage.layers): stage for stage in strategy.stages}
-    made = stages_of(graph, assignment, groups)
+    made = carried(graph, strategy, stages_of(graph, assignment, groups))
     kept = (known.get((stage.meshes, stage.layers), stage) for stage in made)
     return strategy.with_stages(old if old == new else new for old, new in zip(kept, made, strict=True))
 
@@ -167,7 +168,7 @@ def move_boundary(
     taken = (*stages[taker].layers, *names) if units > 0 else (*names, *stages[taker].layers)
     stages[giver] = replace(stages[giver], layers=rest)
     stages[taker] = replace(stages[taker], layers=taken)
-    return strategy.with_stages(stages)
+    return strategy.with_stages(carried(graph, strategy, stages))
 
 
 def _blocks_of(graph: LayerGraph, layers: Iterable[str]) -> list[list[str]]:

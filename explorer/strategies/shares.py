@@ -3,13 +3,58 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from explorer.base.errors import InputError
 from explorer.cluster import Cluster
 from explorer.costs.compute import layer_times
 from explorer.graph import LayerGraph
-from explorer.strategy import SPLIT, JobStrategy, Stage
+from explorer.strategy import ROUND_ROBIN, SPLIT, JobStrategy, Stage
+
+EVEN, SPEED, TURNS = SHARINGS = ("even", "speed", "turns")
+"""Ways to share a stage's samples among its replicas: equal parts of each microbatch, parts by speed, or
+whole microbatches in turn.
+"""
+
+
+def sharing_of(stage: Stage) -> str:
+    """Return which of `SHARINGS` a stage has; unequal shares of any origin count as by speed."""
+    if stage.replicas == ROUND_ROBIN:
+        return TURNS
+    return SPEED if len(set(stage.shares)) > 1 else EVEN
+
+
+def with_sharing(
+    graph: LayerGraph, cluster: Cluster, precision: str, job: JobStrategy, stages: Collection[int], how: str
+) -> JobStrategy:
+    """Return the strategy with the samples of some stages shared otherwise among their replicas.
+
+    Args:
+        graph: the model.
+        cluster: the devices.
+        precision: of compute.
+        job: the strategy.
+        stages: numbers of the stages.
+        how: one of `SHARINGS`.
+
+    Raises:
+        InputError: another word for it, or shares by speed where all replicas are equally fast or too few
+            samples leave them equal.
+    """
+    if how not in SHARINGS:
+        raise InputError(f"unknown sharing {how!r}", key="sharing", found=how, allowed=", ".join(SHARINGS))
+    made = list(job.stages)
+    for number in stages:
+        plain = replace(made[number], replicas=ROUND_ROBIN if how == TURNS else SPLIT, shares=())
+        made[number] = _shared(graph, cluster, precision, plain) if how == SPEED else plain
+        if how == SPEED and sharing_of(made[number]) != SPEED:
+            fast = "equally fast" if not made[number].shares else "too few samples for unequal"
+            raise InputError(
+                f"stage {number} has {fast} replicas", key="sharing", found=how,
+                allowed="equal shares, larger microbatches, or replicas on devices of several kinds",
+            )  # fmt: skip
+    return job.with_stages(made)
 
 
 def shared_by_speed(graph: LayerGraph, cluster: Cluster, precision: str, job: JobStrategy) -> JobStrategy:

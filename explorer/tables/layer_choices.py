@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
 from explorer.base.errors import InputError
 from explorer.graph import LayerGraph
 from explorer.sharding.derive import ALIGNED
 from explorer.sharding.layouts import Layout
-from explorer.strategy import REPLICA, Mesh, Sharding, Stage
+from explorer.strategies.exceptions import mesh_over
+from explorer.strategy import REPLICA, Sharding, Stage
 
 
 class LayerChoice(NamedTuple):
@@ -77,23 +76,10 @@ def with_choices(
         Sharding(
             layers=tuple(names),
             layout=choices[number].layout,
-            meshes=tuple(_mesh(mesh, choices[number].axes) for mesh in stage.meshes)
+            meshes=tuple(mesh_over(mesh, choices[number].axes or ()) for mesh in stage.meshes)
             if choices[number].axes is not None
             else (),
         )
         for number, names in named.items()
     )
     return replace(stage, shardings=shardings)
-
-
-def _mesh(mesh: Mesh, kept: Sequence[str] | None) -> Mesh:
-    """Return the same devices with all but some axes joined to the replicas; lines along the others stay."""
-    names, sizes = [name for name, _ in mesh.axes], [size for _, size in mesh.axes]
-    inner = [k for k, name in enumerate(names) if name in (kept or ())]
-    outer = [k for k in range(len(names)) if k not in inner]
-    devices = np.array(mesh.devices).reshape(sizes).transpose(outer + inner)
-    axes = tuple(mesh.axes[k] for k in inner)
-    return Mesh(
-        devices=tuple(devices.ravel().tolist()),
-        axes=((REPLICA, len(mesh.devices) // int(np.prod([size for _, size in axes], initial=1))), *axes),
-    )

@@ -167,8 +167,7 @@ class StageTable:
         return _joined([(m, self.columns(c).runs(starts[m], stops[m])) for c, m in parts])
 
     def whole(self, choice: StageChoice, sizes: tuple[int, ...]) -> WholeSeconds | None:
-        """Return the seconds of all layers for microbatches of many sizes, if nothing is recomputed; None
-        where only `seconds` tells.
+        """Return the seconds of all layers for microbatches of many sizes; None where only `seconds` tells.
 
         Raises:
             InputError: the model or the cluster does not allow the choice.
@@ -176,7 +175,7 @@ class StageTable:
         if self._prices is not layer_columns or not self.positions.ordered or choice.overlap:
             return None
         row = self._lanes.row(self._lanes.lane(choice))
-        found = whole_seconds(self.graph, self.cluster, row, sizes, self.job.precision)
+        found = whole_seconds(self.graph, self.cluster, row, sizes, self.job.precision, choice.recompute)
         factor = self.stage_factor(choice, choice.devices)
         if found is None or factor == 1.0:
             return found

@@ -19,23 +19,28 @@ from explorer.costs.memory_arrays import graph_arrays
 from explorer.costs.stragglers import lane_factor
 from explorer.graph import LayerGraph
 from explorer.pricing.lane_collectives import kind_costs_of_sizes
-from explorer.pricing.layer_columns import FloatArray, Sharded
+from explorer.pricing.layer_columns import BoolArray, FloatArray, Sharded
 from explorer.pricing.overlap import Beside, beside_of
+from explorer.pricing.section_time import made_again
 from explorer.sharding import ShardedLayers
 from explorer.tables.stage_lanes import LaneRow
 from explorer.tasks.skeleton import IntArray
 
 
 class WholeSeconds(NamedTuple):
-    """(sizes,): seconds of a microbatch of every size on all layers, if nothing is recomputed."""
+    """(sizes,): seconds of a microbatch of every size on all layers."""
 
     forward: FloatArray
     input_grad: FloatArray
     weight_grad: FloatArray
     comm: FloatArray
-    """Part of the others that is collectives."""
+    """Part of these that is collectives."""
     behind_weight: FloatArray
     """Part of the input gradients that is hidden if the same backward makes the weight gradients."""
+    again: FloatArray
+    """Of forwards that are made again, with their collectives."""
+    again_comm: FloatArray
+    """Part of those that is collectives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -55,7 +60,12 @@ class _Alike:
 
 
 def whole_seconds(
-    graph: LayerGraph, cluster: Cluster, row: LaneRow, sizes: tuple[int, ...], precision: str
+    graph: LayerGraph,
+    cluster: Cluster,
+    row: LaneRow,
+    sizes: tuple[int, ...],
+    precision: str,
+    recompute: str = "none",
 ) -> WholeSeconds | None:
     """Return the seconds of every size; None where layers have to be looked at one by one.
 
@@ -69,7 +79,8 @@ def whole_seconds(
     if unwanted_gradients(graph).any() or _is_measured(graph, row.kinds[0], sharded):
         return None
     alike = sharded.shards.memo("layers alike", lambda: _find_alike(graph, sharded.shards))
-    return _seconds(graph, cluster, row, alike, (ways[0], ways[1]), sizes, precision)
+    again = made_again(graph, np.arange(len(graph.layers)), recompute)
+    return _seconds(graph, cluster, row, alike, (ways[0], ways[1]), again, sizes, precision)
 
 
 def _is_measured(graph: LayerGraph, kind: DeviceKind, sharded: Sharded) -> bool:
@@ -97,6 +108,7 @@ def _seconds(
     row: LaneRow,
     alike: _Alike,
     ways: tuple[Beside | None, Beside | None],
+    again: BoolArray,
     sizes: tuple[int, ...],
     precision: str,
 ) -> WholeSeconds:
@@ -105,17 +117,20 @@ def _seconds(
     call = kind.software.action_overhead_s
     if sharded.inside is None:
         once, none = _all(alike, work), np.zeros(len(sizes))
-        return WholeSeconds(once[0] + call, once[1] + call, once[2], none, none)
-    waits = _all(alike, work - alone)
+        remade = _some(alike, work[0], again)
+        return WholeSeconds(once[0] + call, once[1] + call, once[2], none, none, remade, none)
+    waits, waits_again = _all(alike, work - alone), _some(alike, (work - alone)[0], again)
     work *= lane_factor(row.kinds, sharded.devices)
     once = _all(alike, work)
     costs = kind_costs_of_sizes(cluster, sharded.inside.kinds, row.lines, precision, sizes)[0]
     hidden = np.array([_hidden(way, alike, costs, work) for way in ways]) * (1.0 - kind.overlap_slowdown)
     number = np.array([part.sum(axis=0) for part in (sharded.inside.forward, sharded.inside.backward)])
     comm = np.maximum(0.0, number @ costs - hidden - waits[:2])
+    less = _hidden(ways[0], alike, costs, work, again) * (1.0 - kind.overlap_slowdown)
+    comm_again = np.maximum(0.0, sharded.inside.forward[again].sum(axis=0) @ costs - less - waits_again)
     return WholeSeconds(
         once[0] + comm[0] + call, once[1] + comm[1] + call, once[2], comm.sum(axis=0),
-        np.minimum(waits[2], comm[1]),
+        np.minimum(waits[2], comm[1]), _some(alike, work[0], again) + comm_again, comm_again,
     )  # fmt: skip
 
 
@@ -153,11 +168,27 @@ def _all(alike: _Alike, seconds: FloatArray) -> FloatArray:
     return np.array([number @ part.reshape(len(number), -1) for part in seconds])
 
 
-def _hidden(way: Beside | None, alike: _Alike, costs: FloatArray, work: FloatArray) -> FloatArray:
-    """Return the (sizes,) seconds of collectives that run behind the layer that waits for them."""
+def _some(alike: _Alike, seconds: FloatArray, which: BoolArray) -> FloatArray:
+    """Sum (kinds of blocks, classes, sizes) seconds of a layer over some layers."""
+    shape = seconds.shape[:2]
+    number = np.bincount((alike.block * shape[1] + alike.own)[which], minlength=shape[0] * shape[1])
+    found: FloatArray = number @ seconds.reshape(len(number), -1)
+    return found
+
+
+def _hidden(
+    way: Beside | None, alike: _Alike, costs: FloatArray, work: FloatArray, which: BoolArray | None = None
+) -> FloatArray:
+    """Return the (sizes,) seconds of collectives that run behind the layer that waits for them.
+
+    If only some layers count, they are those of collectives that these wait for, behind the work of these.
+    """
     if way is None:
         return np.zeros(costs.shape[1])
     collective, layer = way.pairs
+    if which is not None:
+        mine = which[way.payer[collective]] & which[layer]
+        collective, layer = collective[mine], layer[mine]
     rows = np.stack([way.kind[collective], alike.block[layer], alike.own[layer], way.work[collective]])
     different, first, count = np.unique(rows, axis=1, return_index=True, return_counts=True)
     kind, block, own, what = different

@@ -15,6 +15,7 @@ from explorer.cluster.memory_room import memory_room
 from explorer.costs.stragglers import stage_factor
 from explorer.graph import LayerGraph
 from explorer.pricing.section_time import call_seconds
+from explorer.strategies.shares import sharing_of
 from explorer.strategy import ROUND_ROBIN, Mesh, Stage
 from explorer.tasks.placement import stage_layers
 from explorer.tasks.program import B, F, I, W
@@ -68,6 +69,33 @@ def board_view(
         "pinned": [layer.name for layer in scene.graph.layers if layer.name in held] if held else [],
         "other_name": other_name if other else None,
         "estimate": estimate_view(scene),
+        "idle": idle_view(scene),
+    }
+
+
+MOST_IDLE = 32
+"""Most devices out of use that are named."""
+
+
+def idle_view(scene: Scene) -> dict[str, Any]:
+    """Return the devices of the cluster that no lane has: the first of each kind, and how many there are."""
+    return _idle(scene.cluster, tuple([group.meshes for group in scene.groups]))
+
+
+@remembered(64)
+def _idle(cluster: Cluster, groups: tuple[tuple[Mesh, ...], ...]) -> dict[str, Any]:
+    """Return `idle_view`, which is the same whatever the lanes hold; sent to the page as it is."""
+    used = {device for meshes in groups for mesh in meshes for device in mesh.devices}
+    idle = [device for device in cluster.present if device not in used]
+    kinds: dict[str | None, list[int]] = {}
+    for device in idle:
+        name = cluster.kind_of(device).name if len(cluster.device_kinds) > 1 else None
+        kinds.setdefault(name, []).append(device)
+    return {
+        "kinds": [
+            {"kind": name, "devices": devices[: MOST_IDLE // len(kinds)]} for name, devices in kinds.items()
+        ],
+        "count": len(idle),
     }
 
 
@@ -137,6 +165,7 @@ def _lane(scene: Scene, number: int, hops: Mapping[tuple[int, int], Hop]) -> dic
         "device_count": len(place.devices),
         "runs": noted(scene, runs, hops),
         "kind": place.kind if len(scene.cluster.device_kinds) > 1 else None,
+        "sharing": _sharing(scene, number) if place.replica_count > 1 else None,
         **own,
         "capacity_bytes": place.kinds[0].memory_bytes,
         "fits_bytes": room.fits_bytes,
@@ -148,6 +177,12 @@ def _lane(scene: Scene, number: int, hops: Mapping[tuple[int, int], Hop]) -> dic
         "call_s": _call_s(scene, number),
         **_factors(scene, runs, own["forward_s"] + own["backward_s"]),
     }
+
+
+def _sharing(scene: Scene, number: int) -> str:
+    """Return how the replicas of a lane share its samples: a word of `explorer.strategies.shares`."""
+    stages = scene.stages_of_lane[number]
+    return sharing_of(scene.strategy.stages[stages[0]] if stages else scene.groups[number].template)
 
 
 def lane_figures(scene: Scene, number: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from explorer.graph import LayerGraph
 from explorer.passes.timing import FloatArray
+from explorer.strategies.exceptions import named_layout
 from explorer.views.blocks import STATES, block_ranges, layer_costs
 from explorer.views.graph_open import ALL, Shown, canonical, default_opened, shown_parts
 from explorer.views.graph_tree import layer_pairs, module_tree
@@ -258,7 +259,24 @@ def _node(
         "traffic_bytes": sent,
         "error": _mean_error(told, sums, own),
         **where.of([graph.layers[i].name for i in own]),
+        **({"own_layouts": count} if (count := sum(i in _own_layouts(scene) for i in own)) else {}),
     }
+
+
+def _own_layouts(scene: Scene) -> frozenset[int]:
+    """Return the positions of the layers that have a layout of their own, by name."""
+
+    def make() -> frozenset[int]:
+        stages = [stage for stage in scene.strategy.stages if stage.shardings]
+        return frozenset(
+            scene.graph.index[name]
+            for stage in stages
+            for name in stage.all_layers
+            if named_layout(stage, name) is not None
+        )
+
+    found: frozenset[int] = scene.memo("graph.own layouts", make)
+    return found
 
 
 def _ranges(positions: Sequence[int]) -> list[list[int]]:

@@ -83,9 +83,15 @@ def _your_row(yours: Candidate, bound_s: float | None) -> dict[str, Any]:
     return _plain(
         id=YOURS, searcher=YOURS, space=yours.label, label=strategy_words(yours.strategy.job),
         value=yours.value if fits else None, step_s=step, peak_bytes=yours.outcome.peak_memory_bytes,
-        gap=step / bound_s - 1 if bound_s else None, answer="" if fits else "does not fit",
+        gap=step / bound_s - 1 if bound_s else None,
+        answer="" if fits else "too slow" if too_slow(yours) else "does not fit",
         level=None if fits else "bad", note=MAY_FIT if fits and yours.outcome.may_fit else "",
     )  # fmt: skip
+
+
+def too_slow(found: Candidate) -> bool:
+    """Tell whether a candidate fits and is short of the throughput asked for."""
+    return bool(found.outcome.short_samples_per_s) and not found.over_bytes
 
 
 def _row(row: SearchRow, yours: Candidate | None, bound_s: float | None, held: str) -> dict[str, Any]:

@@ -95,7 +95,8 @@ def _finish(scene: Scene, tiles: dict[str, dict[str, Any]], single: Baseline | N
     if single is not None:
         ratio = single.report.step_time_s / report.step_time_s
         fitted = "" if single.report.feasible else ", if it fitted"
-        throughput["note"] = f"{ratio:.3g} × {single.name}{fitted}"
+        times = f"{ratio:.3g}" if ratio < 1000 else f"{float(f'{ratio:.3g}'):.0f}"
+        throughput["note"] = f"{times} × {single.name}{fitted}"
     if tiles["mfu"]["value"] is None:
         tiles["mfu"]["note"] = NO_FLOPS
     memory["context"] = f"of {min(report.capacity_bytes) / GIB:.1f} GiB"
@@ -124,11 +125,36 @@ def with_bands(
 ) -> list[dict[str, Any]]:
     """Add 80 % bands to tiles, by key, with where the bands come from and a remark."""
     return [
-        {**tile, "low": bands[key].low, "high": bands[key].high, "band_from": band_words(bands[key]) + remark}
+        {
+            **tile, "low": bands[key].low, "high": bands[key].high,
+            "band_from": band_words(bands[key]) + remark, "narrow": narrowing_words(key, bands[key]),
+        }
         if (key := str(tile["key"])) in bands
         else dict(tile)
         for tile in tiles
-    ]
+    ]  # fmt: skip
+
+
+def narrowing_words(key: str, band: Band) -> str:
+    """Say which run would narrow the band of a tile.
+
+    Args:
+        key: the tile.
+        band: its band now.
+    """
+    if key == "memory":
+        return "The peak of memory of one measured step narrows it: type it at I measured …, beside its time."
+    if key not in RUN_FIGURE:
+        causes = ", ".join(number.title for number in band.causes[:2])
+        about = f", above all of {causes}" if causes else ""
+        return f"A run on the machine itself (Run, then Calibrate) narrows it{about}."
+    if band.basis == HISTORY:
+        return "Every further run of the history on this kind of machine narrows it."
+    if band.basis == STEPS:
+        return "A measured step of a neighbouring plan narrows it further; I measured … names the best one."
+    return (
+        "One measured step of this plan narrows it: type it at I measured …, or drop the trainer's log there."
+    )
 
 
 def band_words(band: Band) -> str:

@@ -50,7 +50,7 @@ def timeline_view(scene: Scene, *, name: str = "current") -> tuple[dict[str, Any
     report = scene.report
     step = report.step_time_s
     rows, task = _bars(report)
-    lanes = _lane_names(scene)
+    lanes = lane_names(scene)
     return {
         "name": name,
         "text": scene.strategy.schedule,
@@ -91,7 +91,7 @@ def _bars(report: Report) -> tuple[FloatTable, IntArray]:
 
 def _with_recompute(report: Report, rows: FloatTable, fixed: BarStructure) -> tuple[FloatTable, IntArray]:
     """Split the recomputing front part of a backward into a bar of its own, before it."""
-    part = _recompute_share(report)[fixed.slot]
+    part = recompute_share(report)[fixed.slot]
     again = np.flatnonzero(part > 0)
     if not len(again):
         return rows, fixed.task
@@ -102,7 +102,7 @@ def _with_recompute(report: Report, rows: FloatTable, fixed: BarStructure) -> tu
     return np.insert(rows, again, extra, axis=0), np.insert(fixed.task, again, fixed.task[again])
 
 
-def _recompute_share(report: Report) -> npt.NDArray[np.float64]:
+def recompute_share(report: Report) -> npt.NDArray[np.float64]:
     """Return the share of each slot's seconds in which a backward recomputes activations."""
     line = report.timeline
     pricer, found = line.prices.pricer, np.zeros(len(line.program.slots))
@@ -188,7 +188,7 @@ def _slot_columns(program: Program) -> FloatTable:
     )
 
 
-def _lane_names(scene: Scene) -> list[tuple[str, str]]:
+def lane_names(scene: Scene) -> list[tuple[str, str]]:
     """Return (board lane id, name) of every lane of the report."""
     lanes, report = scene.lane_of_device, scene.report
     ids = [lanes.get(devices[0], 0) for devices in report.lanes]

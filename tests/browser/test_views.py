@@ -178,3 +178,33 @@ def test_a_microbatch_is_followed(bench: Workbench) -> None:
     page.keyboard.press("Escape")
     page.keyboard.press("Escape")
     bench.until(lambda: bench.ask("explorer.timeline.microbatch") is None, "let go")
+
+
+def test_one_cursor_and_what_the_kernel_says_of_it(bench: Workbench) -> None:
+    page = bench.page
+    canvas = page.locator(".tl-canvas").first
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 500, box["y"] + 70)
+    cursors = "() => [...document.querySelectorAll('.sx[data-cursor]')].map((root) => root.dataset.cursor)"
+    bench.until(lambda: len(page.evaluate(cursors)) >= 2, "a line in the timeline and in the memory")
+    assert len(set(page.evaluate(cursors))) == 1
+    page.click("[data-action='moment']")
+    page.mouse.move(box["x"] + 520, box["y"] + 56)
+    bench.until(lambda: "optimizer" in page.inner_text(".tl-moment"), "the memory is told")
+    bench.until(lambda: "work" not in page.inner_text(".tl-moment"), "of where the cursor is")
+    moment = bench.ask("explorer.timeline.moment['time_s']")
+    assert abs(float(page.evaluate(cursors)[0]) - moment) < 1e-5
+    page.keyboard.down("Shift")
+    page.mouse.down()
+    page.mouse.move(box["x"] + 700, box["y"] + 56, steps=4)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    bench.until(lambda: "bubble" in page.inner_text(".tl-area"), "the area is added up")
+    page.click("[data-action='area-zoom']")
+    seen = "() => [...document.querySelectorAll('.sx[data-window]')].map((root) => root.dataset.window)"
+    bench.until(lambda: len(set(page.evaluate(seen))) == 1, "all see the area")
+    page.click("[data-action='zoom-all']")
+    page.click("[data-action='area-clear']")
+    page.click("[data-action='moment']")

@@ -112,6 +112,29 @@ def test_trace(plan: Path, tmp_path: Path, run: Run) -> None:
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
 
 
+def test_share(plan: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = run("share", plan).out.strip()
+    assert text.startswith("explorer-plan:1:")
+    found = run("share", plan, "--json").json
+    assert (found["text"], found["characters"], found["names"]) == (text, len(text), [])
+    first, again = (run("simulate", "--plan", given, "--json").json for given in (plan, text))
+    assert again == first
+    assert run("share", text, "-o", tmp_path / "again.yaml").status == 0
+    assert run("diff", plan, tmp_path / "again.yaml").out.startswith("the same choices")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(f"{text}\n".encode())))
+    assert run("check", "-").out.startswith("no problems")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("explorer-plan:2:00000000:eJw", "version 2"), ("explorer-plan:1:00000000:eJw", "damaged")],
+)
+def test_share_says_what_is_wrong_with_a_text(text: str, said: str, run: Run) -> None:
+    done = run("share", text)
+    assert done.status == 2
+    assert said in done.err
+
+
 # ---- exit statuses ------------------------------------------------------------------------------
 
 

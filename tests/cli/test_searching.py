@@ -122,6 +122,21 @@ def test_a_search_may_be_limited_and_keeps_a_frontier_of_three(run: Run) -> None
         assert item["values"]["time"] == item["step_time_s"]
 
 
+def test_a_floor_of_throughput_is_reached_or_said_to_be_out_of_reach(run: Run) -> None:
+    given = ("search", *SMALL, "--objective", "devices", "--max-evaluations", "20", "--json")
+    free = run(*given).json
+    slow = free["plan"]["workload"]["jobs"][0]["global_batch"] / free["plan"]["provenance"]["step_time_s"]
+    quick = run(*given, "--min-throughput", str(1.2 * slow))
+    assert quick.status == 0
+    assert quick.json["objective_value"] >= free["objective_value"]
+    plan = quick.json["plan"]
+    assert plan["workload"]["jobs"][0]["global_batch"] / plan["provenance"]["step_time_s"] >= 1.2 * slow
+    for floor, status, words in (("1e12", 2, "at their peak"), ("-1", 2, "samples a second, above 0")):
+        done = run(*given[:-1], "--min-throughput", floor)
+        assert (done.status, len(done.err.strip().splitlines())) == (status, 1)
+        assert words in done.err
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [

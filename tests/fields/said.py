@@ -298,6 +298,7 @@ DESCRIPTIVE: dict[tuple[str, str], str] = {
         "Job",
         "sequence_length",
     ): "tokens of a sample for throughput in tokens; the graph was made for a length",
+    ("Job", "epochs_source"): "provenance: a search for time to accuracy prints it",
     ("JobStrategy", "job"): "identity: the workload's job has the same",
     ("Layer", "name"): "identity",
     ("Layer", "backward_of"): "which explicit backward node it is: reading the file folds them",

@@ -249,3 +249,23 @@ def test_listing_the_zoo_is_light() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split(" ", 1)[0] == "[]"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_epochs_say_where_they_were_read(name: str) -> None:
+    stated = load_model(name).defaults
+    batches = [batch for batch, _ in stated.epochs]
+    assert batches == sorted(set(batches))
+    assert all(epochs > 0 for _, epochs in stated.epochs)
+    assert bool(stated.epochs) <= bool(stated.epochs_source)
+    assert bool(stated.epochs) <= bool(stated.samples_per_epoch)
+
+
+def test_epochs_grow_with_the_batch_where_several_are_published() -> None:
+    for name in ("resnet50", "bert-large", "gnmt-8"):
+        points = load_model(name).defaults.epochs
+        assert len(points) > 3
+        assert points[-1][1] > 1.5 * points[0][1]
+    for name in ("inception-v3", "biglstm", "gnmt-16"):
+        assert len(load_model(name).defaults.epochs) < 2
+        assert "could not be looked up" in load_model(name).defaults.epochs_source or name == "gnmt-16"

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from explorer.base.solver_process import answer
 from explorer.planners._pieces import integer_program
-from explorer.schedules._milp_child import answer
 
 
 @pytest.fixture

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 
 import torch
 
 from explorer.planners._pieces.plan_building import KEYS, again, building, key_units
-from explorer.planners._pieces.q_network import QNetwork, Transition
+from explorer.planners._pieces.q_network import RATE, Adam, QNetwork, Transition
 from explorer.planners._pieces.stage_plans import plan_space
 from explorer.planners.auto_map import played
 from tests.planners.test_moves import check, mixed, small
@@ -73,3 +75,40 @@ def test_a_seed_is_enough_and_torch_draws_on_as_if_nothing_was() -> None:
     ]
     assert walks[0] == walks[1]
     assert torch.rand(3).tolist() == wanted
+
+
+def test_adam_is_that_of_torch() -> None:
+    torch.manual_seed(4)
+    ours = torch.nn.Linear(5, 3)
+    theirs = torch.nn.Linear(5, 3)
+    theirs.load_state_dict(ours.state_dict())
+    own, other = Adam(ours.parameters()), torch.optim.Adam(theirs.parameters(), lr=RATE)
+    for _ in range(20):
+        given = torch.randn(7, 5)
+        for net, adam in ((ours, own), (theirs, other)):
+            net.zero_grad()
+            (net(given) ** 2).sum().backward()
+            adam.step()
+    for one, two in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.equal(one, two)
+
+
+LOADING = """
+import sys
+from explorer.planners._pieces import q_network
+from explorer.planners._pieces.torch_loading import load_torch_libraries
+
+assert "torch" not in sys.modules
+loaded = load_torch_libraries()
+network = q_network.QNetwork(1, 2, seed=0)
+network.learn([q_network.Transition((0.0,), 0, 1.0, (1.0,), (False, False))])
+print(",".join(loaded), "torch._dynamo" in sys.modules)
+"""
+
+
+def test_torch_is_loaded_library_first_and_no_more_of_it_than_needed() -> None:
+    found = subprocess.run([sys.executable, "-c", LOADING], capture_output=True, text=True, check=True)
+    *loaded, more = found.stdout.split()
+    assert more == "False"
+    if sys.platform == "linux":
+        assert loaded == ["libtorch_global_deps.so,libtorch_cpu.so"]

@@ -6,11 +6,13 @@ import itertools
 import math
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from explorer.cluster_profiles import load_cluster
+from explorer.models import load_model
 from explorer.models.builder import GraphBuilder
 from explorer.planners._pieces.earliest_finish import Workers, earliest_finish, timed
 from explorer.planners._pieces.hybrid_rule import (
@@ -21,9 +23,12 @@ from explorer.planners._pieces.hybrid_rule import (
     overtakes_at,
 )
 from explorer.planners._pieces.placement_program import gates, in_chains, placed, shortest
+from explorer.planners._pieces.scattered import runs
 from explorer.planners._pieces.work_graph import WorkGraph
+from explorer.planners.dlplacer import plan_of
 from explorer.search import Problem, search
-from explorer.workload import Job, Workload
+from explorer.simulation.simulate import simulate
+from explorer.workload import Job, Workload, default_workload
 from tests.planners.random_work import random_work
 from tests.planners.test_tensorflow_greedy import random_workers
 
@@ -112,6 +117,30 @@ def test_what_is_sent_past_a_node_makes_it_no_gate() -> None:
     assert gates(past) == [0, 6]
 
 
+def test_runs_send_only_at_their_end_and_receive_only_at_their_begin() -> None:
+    """60 placements: every node once, in the order of its device, and no circle of runs."""
+    draw, several = random.Random(7), 0
+    for _ in range(60):
+        work, workers = random_work(draw, most=8), random_workers(draw, 1)
+        found = earliest_finish(work, workers)
+        if found is None:
+            continue
+        made = runs(work, found.device, found.start_s)
+        several += any(len(run) > 1 for run in made) and len(made) > 1
+        assert sorted(v for run in made for v in run) == list(range(work.count))
+        number = {v: k for k, run in enumerate(made) for v in run}
+        for run in made:
+            assert len({found.device[v] for v in run}) == 1
+            assert [found.start_s[v] for v in run] == sorted(found.start_s[v] for v in run)
+        for maker, readers in zip(work.producer.tolist(), work.readers, strict=True):
+            for reader in readers:
+                assert number[maker] <= number[reader]
+                if found.device[maker] != found.device[reader]:
+                    assert maker == made[number[maker]][-1]
+                    assert reader == made[number[reader]][0]
+    assert several > 5
+
+
 def test_chains_become_one_node_and_branches_stay() -> None:
     draw = random.Random(5)
     for _ in range(30):
@@ -122,6 +151,15 @@ def test_chains_become_one_node_and_branches_stay() -> None:
         assert in_chains(found).count == found.count
     chain = diamonds(1, 1.0, 1.0)
     assert in_chains(chain).count == 4
+
+
+def test_a_chain_is_no_longer_than_the_room_of_a_device() -> None:
+    draw = random.Random(6)
+    for _ in range(30):
+        work = random_work(draw, most=8)
+        found = in_chains(work, room_bytes=4.0)
+        assert found.held_bytes.max() <= max(4.0, work.held_bytes.max())
+        assert found.held_bytes.sum() == pytest.approx(work.held_bytes.sum())
 
 
 # ---- the rule --------------------------------------------------------------------------------------
@@ -156,6 +194,36 @@ def test_the_hybrid_overtakes_where_it_stays_ahead() -> None:
 # ---- models ----------------------------------------------------------------------------------------
 
 
+def test_branches_behind_a_common_stem_run_side_by_side() -> None:
+    """A stem, then two towers: a stage of stem and one tower would keep the other tower waiting."""
+    b = GraphBuilder("fork")
+    x = b.linear("stem", b.input("x", {"seq": 512, "embed": 4096}), {"wide": 4096})
+    left, right = (b.linear(side, x, {"ffn": 16384}, over=("wide",)) for side in ("left", "right"))
+    b.linear("head", b.add("meet", left, right), {"vocab": 64}, over=("ffn",))
+    job = Job(global_batch=8, precision="fp16", optimizer="none")
+    given = Problem(
+        graph=b.build(), cluster=load_cluster("dgx-a100"), workload=Workload(jobs=(job,)), max_devices=2
+    )
+    pair = plan_of(given, 2, 8, nodes=200)
+    one = plan_of(replace(given, max_devices=1), 1, 8, nodes=200)
+    assert pair is not None
+    assert one is not None
+    step = [
+        simulate(given.graph, given.needed_cluster, given.workload, plan).step_time_s for plan in (pair, one)
+    ]
+    assert step[0] < 0.75 * step[1]
+
+
+def test_a_model_too_large_for_a_device_is_cut_although_it_is_a_chain() -> None:
+    graph = load_model("biglstm")
+    workload = default_workload(graph).with_job(global_batch=128)
+    given = Problem(graph=graph, cluster=load_cluster("dgx-1-v100"), workload=workload, max_devices=2)
+    assert plan_of(replace(given, max_devices=1), 1, 128, nodes=50) is None
+    pair = plan_of(given, 2, 128, nodes=50)
+    assert pair is not None
+    assert simulate(graph, given.needed_cluster, workload, pair).feasible
+
+
 def test_branches_of_a_model_are_shared_by_the_devices_of_a_worker() -> None:
     """Two towers of large products that meet: half of the step on two devices, where links are fast."""
     b = GraphBuilder("towers")
@@ -174,7 +242,7 @@ def test_branches_of_a_model_are_shared_by_the_devices_of_a_worker() -> None:
     new = [item.new for item in search(given, "dlplacer", options={"members": "2"}) if item.new]
     by_label = {item.label.partition(",")[0]: item for item in new}
     pair = by_label["2 workers of 2 devices"]
-    assert "4 workers of 1 devices" in by_label
+    assert "4 workers of 1 device" in by_label
     places = {
         layer.removeprefix("towers."): set(stage.meshes[0].devices)
         for stage in pair.strategy.job.stages

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,8 +15,10 @@ from explorer.cluster_profiles import load_cluster
 from explorer.models import load_model
 from explorer.models.synthetic import chain
 from explorer.planners._pieces.policy import Policy
+from explorer.planners._pieces.stage_plans import Part, Plan, plan_space
 from explorer.planners.heterps import most_of, needed
 from explorer.search import Problem, search
+from explorer.simulation.simulate import simulate
 from explorer.workload import default_workload
 
 FLOOR = 0.2
@@ -102,11 +105,54 @@ def test_what_costs_least_still_reaches_the_floor() -> None:
     assert 4 <= len(best.strategy.job.devices) <= 8  # 18 s a sample x 0.2 samples a second = 3.6 devices
 
 
+def lines(problem: Problem) -> list[tuple[float, float]]:
+    """Samples a second and dollars of every line of stages on the pool, with plain samples of each size."""
+    space = plan_space(problem)
+    count, found = len(space.units), dict[Plan, None]()
+    for size, stages in itertools.product(space.sizes, range(1, count + 1)):
+        for cut in itertools.combinations(range(1, count), stages - 1):
+            for shape in itertools.product(itertools.product((0, 1), (1, 2)), repeat=stages):
+                parts = (Part(stop, *own) for stop, own in zip((*cut, count), shape, strict=True))
+                if (plan := space.legal(Plan(tuple(parts), size))) is not None:
+                    found[plan] = None
+    reports = [
+        simulate(problem.graph, problem.needed_cluster, problem.workload, space.strategy(plan))
+        for plan in found
+    ]
+    return [(8 / report.step_time_s, problem.value(report)) for report in reports]
+
+
+@pytest.mark.parametrize("seconds", [(1.0, 1.0, 1.0), (1.0, 3.0, 2.0)])
+def test_no_cheaper_line_of_a_small_pool_reaches_the_floor(seconds: tuple[float, ...]) -> None:
+    """Two V100 and two A100: all of some 120 lines, by a floor of the problem and by the option."""
+    graph = chain(seconds, parameter_bytes=2.0**20)
+    given = Problem(
+        graph=graph, cluster=load_cluster("mixed-v100-a100"), devices=(0, 1, 8, 9), objective="cost",
+        workload=default_workload(graph).with_job(global_batch=8),
+    )  # fmt: skip
+    known = lines(given)
+    assert len(known) > 100
+    most = max(rate for rate, _ in known)
+    for share in (0.2, 0.5, 0.8):
+        floor = share * most
+        cheapest = min(cost for rate, cost in known if rate >= floor)
+        for problem, options in (
+            (replace(given, min_samples_per_s=floor), {}),
+            (given, {"samples_per_s": floor}),
+        ):
+            *_, last = search(problem, "heterps", options={"patience": 30, **options})
+            assert last.best is not None
+            assert 8 / last.best.outcome.step_time_s >= floor * (1 - 1e-9)
+            assert last.best.value == pytest.approx(cheapest, rel=1e-5)
+    with pytest.raises(InputError, match="does not reach"):
+        list(search(replace(given, min_samples_per_s=1.01 * most), "heterps", options={"patience": 5}))
+
+
 def test_a_pool_that_cannot_reach_the_floor_is_said_in_one_line() -> None:
     graph = load_model("gpt2-small")
     given = Problem(graph=graph, cluster=load_cluster("dgx-1-v100"), workload=default_workload(graph))
     for problem, floor, words in ((given, 1e9, "at their peak"), (unlike(), 2.0, "the fastest of")):
         with pytest.raises(InputError, match=words) as caught:
             list(search(problem, "heterps", options={"samples_per_s": floor, "patience": 3}))
-        assert (caught.value.key, caught.value.found) == ("samples_per_s", floor)
+        assert (caught.value.key, caught.value.found) == ("min_samples_per_s", floor)
         assert "\n" not in str(caught.value)

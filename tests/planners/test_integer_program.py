@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from typing import Any
 
 import pytest
 
 from explorer.base.checkpoints import Stopped, watched
 from explorer.planners._pieces import integer_program
-from explorer.planners._pieces.integer_program import least
+from explorer.planners._pieces.integer_program import CHILD, least
 from explorer.schedules._milp_program import Program
 
 
@@ -53,3 +54,9 @@ def test_a_process_gets_all_of_a_program_however_short_a_wait_is(
         program.column(1.5 + number % 2, 9.0)
     with watched(count):
         assert least(program)[:2] == (1.5, 2.5)
+
+
+def test_the_process_imports_no_more_of_this_project_than_the_reading_of_files() -> None:
+    code = f"import sys, {CHILD}; print(*(name for name in sys.modules if name.startswith('explorer.')))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert all(name.startswith("explorer.base") for name in found.stdout.split())

@@ -15,15 +15,17 @@ from explorer.base.errors import InputError
 from explorer.cli.main import main
 from explorer.cli.slicing import slice_text
 from explorer.cluster_profiles import load_cluster
+from explorer.models import load_model
 from explorer.models.captured_program import Capturing, capture_program
-from explorer.plan import Resolved, make_plan
+from explorer.models.module_source import open_module
+from explorer.plan import Reference, Resolved, make_plan
 from explorer.run.judging.compare import OFF
 from explorer.run.one_rank.faked_peers import FakedPeers
 from explorer.run.one_rank.findings import layer_errors
 from explorer.run.one_rank.rank_layers import RankLayers, one_thread
 from explorer.run.one_rank.slice_run import run_slice
 from explorer.strategies.uniform import uniform
-from explorer.strategy import Mesh, Stage
+from explorer.strategy import REPLICA, Mesh, Stage
 from explorer.workload import default_workload
 from tests.run.test_cost_check import machine
 
@@ -115,7 +117,7 @@ def test_replicas_have_their_part_of_the_samples(source: Capturing) -> None:
     assert {item.samples for item in found.layers} == {4}
 
 
-@pytest.mark.parametrize(("zero", "optimizer"), [(1, "adam"), (2, "adam"), (2, "momentum")])
+@pytest.mark.parametrize(("zero", "optimizer"), [(1, "adam"), (2, "adam"), (2, "momentum"), (3, "adam")])
 def test_a_rank_under_zero_holds_its_part_of_the_states(source: Capturing, zero: int, optimizer: str) -> None:
     """The other ranks are faked; its own share of states and gradients is as the plan says."""
     shape = {"stages": 2, "replicas": 4, "microbatches": 4, "optimizer": optimizer}
@@ -125,6 +127,35 @@ def test_a_rank_under_zero_holds_its_part_of_the_states(source: Capturing, zero:
     assert not any("share its states" in what for what, _, _ in plain.shortened)
     assert found.memory.measured_bytes == pytest.approx(found.memory.predicted_bytes, rel=0.06)
     assert found.memory.measured_bytes < 0.85 * plain.memory.measured_bytes
+
+
+@pytest.mark.parametrize("sequence", [False, True])
+def test_a_rank_of_a_lane_has_its_pieces(sequence: bool) -> None:
+    """A GPT over 2 ranks: peak bytes as the plan says, and fewer than of whole layers."""
+    reference, settings = "gpt", {"layers": "4", "embed": "64", "heads": "4", "vocab": "128"}
+    peaks = {}
+    for tensor in (1, 2):
+        asked = gpt(reference, settings, tensor=tensor, sequence_parallel=sequence and tensor > 1)
+        module = open_module(reference, settings=settings, sequence_length=64)
+        found = run_slice(asked, module, rank=0, microbatches=3, profile=machine(2))
+        assert found.memory.measured_bytes == pytest.approx(found.memory.predicted_bytes, rel=0.15)
+        assert all(action.predicted_s for action in found.actions)
+        assert all(item.predicted_s[0] > 0 for item in found.layers if item.layer.endswith("qkv"))
+        assert ("other ranks of its lane", "1", "imagined, not timed") in found.shortened or tensor == 1
+        peaks[tensor] = found
+    assert peaks[2].memory.measured_bytes < 0.75 * peaks[1].memory.measured_bytes
+    whole, part = ({a.action: a.predicted_s or 0.0 for a in peaks[t].actions} for t in (1, 2))
+    assert 0.4 * whole["U0"] < part["U0"] < 0.65 * whole["U0"]
+    assert part["F0"] < 0.8 * whole["F0"]
+
+
+def gpt(reference: str, settings: dict[str, str], **shape: Any) -> Resolved:
+    graph, cluster = load_model(reference, settings=settings, sequence_length=64), load_cluster("dgx-a100")
+    workload = default_workload(graph).with_job(global_batch=16, optimizer="adam", precision="fp32")
+    strategy = uniform(graph, cluster, workload.job, microbatches=4, **shape)
+    named = Reference(reference=reference, settings=tuple(settings.items()), sequence_length=64)
+    made = make_plan(named, graph, "dgx-a100", cluster, workload, strategy)
+    return Resolved(plan=made, graphs={"model": graph}, cluster=cluster)
 
 
 def test_a_rank_that_recomputes_keeps_the_inputs_of_its_blocks(source: Capturing) -> None:
@@ -158,7 +189,7 @@ def test_recomputing_changes_no_gradient(source: Capturing) -> None:
         stage = Stage(layers=names, meshes=(Mesh(devices=(0,)),), recompute=recompute)
         runner = RankLayers(program, source, {0: stage}, "sgd", "cpu")
         module = runner.modules[0]
-        made = module(runner._given(module, gradients=True), runner.weights)
+        made = module(runner._given(module, gradients=True), runner.weights, runner.peers)
         torch.autograd.backward(*runner._roots(made))
         found.append({name: weight.grad for name, weight in runner.weights.items()})
     plain, again = found
@@ -183,6 +214,49 @@ def test_faked_peers_leave_a_rank_the_first_of_equal_shares() -> None:
     assert weights["states"].flatten().tolist() == [9, 9, 2, 3, 4, 5]
 
 
+def test_a_rank_that_gathers_has_the_weights_of_two_blocks_and_the_gradients_of_the_whole(
+    source: Capturing,
+) -> None:
+    """Divided weights are whole while a block works and no longer; gradients are those of whole weights."""
+    program = capture_program(source, samples=2)
+    names = tuple(layer.name for layer in program.graph.layers)
+    found = []
+    for zero, recompute in ((0, "none"), (3, "none"), (3, "full")):
+        torch.manual_seed(3)
+        mesh = Mesh(devices=(0, 1), axes=((REPLICA, 2),))
+        stage = Stage(layers=names, meshes=(mesh,), recompute=recompute, zero=zero)
+        runner = RankLayers(program, source, {0: stage}, "sgd", "cpu")
+        module = runner.modules[0]
+        if not zero:  # the others have of every weight what this rank has
+            for name, part in known_parts(runner).items():
+                repeat(part, runner.weights[name])
+        made = module(runner._given(module, gradients=True), runner.weights, runner.peers)
+        assert whole_ones(runner) == (set() if zero else set(runner.weights))
+        torch.autograd.backward(*runner._roots(made))
+        assert whole_ones(runner) == (set() if zero else set(runner.weights))
+        found.append(runner.peers.gradients(runner.weights))
+    plain, divided, again = found
+    for name, part in divided.items():
+        assert torch.equal(part, again[name])
+        assert torch.allclose(part, plain[name].reshape(-1)[: part.numel()], rtol=1e-4, atol=1e-6), name
+
+
+def whole_ones(runner: RankLayers) -> set[str]:
+    """The weights of which a rank has all now."""
+    return {name for name, item in runner.weights.items() if item.untyped_storage().size()}
+
+
+def known_parts(runner: RankLayers) -> dict[str, torch.Tensor]:
+    """The first halves of all weights."""
+    return {n: w.detach().reshape(-1)[: -(-w.numel() // 2)].clone() for n, w in runner.weights.items()}
+
+
+def repeat(part: torch.Tensor, weight: torch.Tensor) -> None:
+    """Fill a weight with a part of it, again and again."""
+    for piece in weight.detach().view(-1).split(part.numel()):
+        piece.copy_(part[: piece.numel()])
+
+
 def test_a_profile_that_is_wrong_is_found_out(source: Capturing) -> None:
     fast = machine(1, peak_flops_per_s=(("fp32", 1e15),), memory_bandwidth_bytes_per_s=1e15)
     found = run_slice(plan(source, stages=2, microbatches=4), source, rank=0, microbatches=4, profile=fast)
@@ -203,9 +277,20 @@ def test_a_profile_that_is_wrong_is_found_out(source: Capturing) -> None:
     ("shape", "said"),
     [
         ({"stages": 2, "microbatches": 4, "recompute": "selective"}, "selective recomputation"),
-        ({"tensor": 2, "microbatches": 4}, "its layers are sharded"),
-        ({"replicas": 2, "microbatches": 4, "zero": 3}, "ZeRO level 3 gathers"),
+        ({"tensor": 2, "replicas": 2, "microbatches": 4, "zero": 3}, "ZeRO 3 gathers their pieces"),
+        ({"tensor": 2, "microbatches": 4, "recompute": "full"}, "cut, and computed again"),
         ({"stages": 2, "microbatches": 4, "schedule": "zb_h1"}, "without split backwards"),
+        (
+            {
+                "stages": 2,
+                "chunks": 2,
+                "replicas": 2,
+                "microbatches": 4,
+                "zero": 3,
+                "schedule": "breadth_first",
+            },
+            "gathers weights for every action",
+        ),
     ],
 )
 def test_what_no_rank_can_do_alone_is_refused(source: Capturing, shape: dict[str, Any], said: str) -> None:

@@ -12,12 +12,16 @@ from hypothesis import strategies as st
 
 import explorer
 from explorer.base.errors import InputError
+from explorer.models.synthetic import chain
 from explorer.search import OBJECTIVES, Evaluator, Problem, search
 from explorer.search._bounds import bounds_of
-from explorer.search.evaluator import ERROR, EXHAUSTED, REFUSED
-from explorer.search.exhaustive import space
-from explorer.search.objectives import axes_of, epochs_at
+from explorer.search.comparison import why_nothing
+from explorer.search.evaluator import ERROR, EXHAUSTED, REFUSED, candidate_of
+from explorer.search.exhaustive import Point, space
+from explorer.search.objectives import axes_of, epochs_at, epochs_words, steps_to_accuracy
+from explorer.simulation.report import Report
 from explorer.strategies.degrees import Degrees
+from explorer.strategy import Strategy
 from explorer.workload import default_workload
 
 MIXED = explorer.load_cluster("mixed-v100-a100")
@@ -62,6 +66,7 @@ def test_values_in_closed_form() -> None:
     assert values["time"] == report.step_time_s
     assert values["memory"] == max(report.peak_memory_bytes)
     assert values["cost"] == pytest.approx(report.step_time_s * price / 3600)
+    assert values["devices"] == 4
     steps = 1000.0 / 32 * epochs_at(WORKLOAD.job.epochs, 32)
     assert steps == pytest.approx(31.25 * 3.5)
     assert values["time_to_accuracy"] == pytest.approx(report.step_time_s * steps)
@@ -74,6 +79,16 @@ def test_time_to_accuracy_needs_epochs() -> None:
     problem = replace(PROBLEMS["time_to_accuracy", "dgx-a100-4"], workload=explorer.Workload(jobs=(job,)))
     with pytest.raises(InputError, match="needs samples per epoch"):
         list(search(problem, "even"))
+    job = replace(job, epochs_source="nobody looked")
+    with pytest.raises(InputError, match="nobody looked"):
+        steps_to_accuracy(job)
+
+
+def test_epochs_are_said_with_their_batch_and_source() -> None:
+    job = replace(WORKLOAD.job, epochs_source="a paper")
+    assert epochs_words(job) == "3.5 at a batch of 32; a paper"
+    outside = replace(job, global_batch=4096)
+    assert epochs_words(outside) == "4 at a batch of 4,096, which is outside of 16 to 64; a paper"
 
 
 def no_worse(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
@@ -105,6 +120,109 @@ def test_a_frontier_is_all_that_is_not_dominated(axes: str) -> None:
         assert not no_worse(a, b)
     assert last.best is not None
     assert last.best.value == min(a[0] for a in seen)
+
+
+# ---- a space that can be listed ------------------------------------------------------------------
+
+SMALL = chain([1.0, 2.0], parameter_bytes=2.0**20)
+FEW = Problem(
+    graph=SMALL, cluster=MIXED, devices=(0, 8),
+    workload=default_workload(SMALL).with_job(
+        global_batch=4, epochs=((2, 3.0), (8, 4.0)), samples_per_epoch=1000
+    ),
+)  # fmt: skip
+"""Two layers on a V100 and an A100, on one of them or on both."""
+
+
+@pytest.fixture(scope="module")
+def members() -> list[tuple[Point, Strategy, Report]]:
+    """Return every member of the space, simulated."""
+    given = replace(FEW, objective="cost")  # fewer devices are members too
+    made = [(point, point.strategy(given)) for point in space(given)]
+    return [(point, made, explorer.simulate(SMALL, MIXED, FEW.workload, made)) for point, made in made]
+
+
+@pytest.mark.parametrize("axes", [
+    axes for size in (2, 3) for axes in itertools.combinations(OBJECTIVES, size)
+])  # fmt: skip
+def test_any_two_or_three_objectives_have_the_true_frontier(
+    axes: tuple[str, ...], members: list[tuple[Point, Strategy, Report]]
+) -> None:
+    problem = replace(FEW, objective=f"frontier:{','.join(axes)}")
+    evaluator = Evaluator(problem=problem)
+    seen = set()
+    for point, strategy, report in members:
+        evaluator.keep(candidate_of(problem, strategy, report, point.label))
+        seen.add(tuple(OBJECTIVES[name].value(MIXED, problem.job, report) for name in axes))
+    best = {a for a in seen if not any(b != a and no_worse(b, a) for b in seen)}
+    assert {item.outcome.point for item in evaluator.frontier} == best
+    assert len(evaluator.frontier) == len(best)
+    assert evaluator.best is not None
+    assert evaluator.best.value == min(a[0] for a in seen)
+
+
+@pytest.mark.parametrize("searcher", ["exhaustive", "auto"])
+@pytest.mark.parametrize("objective", ["devices", "cost", "energy", "memory"])
+def test_the_best_of_those_that_reach_a_floor_is_found(
+    objective: str, searcher: str, members: list[tuple[Point, Strategy, Report]]
+) -> None:
+    rates = sorted({4 / report.step_time_s for _, _, report in members})
+    for floor in (rates[len(rates) // 2], rates[-1]):
+        problem = replace(FEW, objective=objective, min_samples_per_s=floor)
+        reached = [problem.value(report) for _, _, report in members if 4 / report.step_time_s >= floor]
+        *_, last = search(problem, searcher)
+        assert last.best is not None
+        assert last.best.value <= min(reached) * (1 + 1e-9)
+        assert 4 / last.best.outcome.step_time_s >= floor * (1 - 1e-9)
+        assert last.lower_bound is not None
+        assert last.lower_bound <= last.best.value * (1 + 1e-9)
+
+
+def test_of_as_few_devices_the_fastest_is_kept(members: list[tuple[Point, Strategy, Report]]) -> None:
+    *_, last = search(replace(FEW, objective="devices"), "exhaustive", options={"max_zero": 0})
+    assert last.best is not None
+    assert last.best.value == last.lower_bound == 1
+    problem = replace(FEW, objective="devices")
+    evaluator = Evaluator(problem=problem)
+    for point, strategy, report in members:
+        evaluator.keep(candidate_of(problem, strategy, report, point.label))
+    assert evaluator.best is not None
+    alone = [report.step_time_s for _, _, report in members if len(report.devices) == 1]
+    assert evaluator.best.outcome.step_time_s == min(alone)
+
+
+# ---- the floor -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("floor", [-1.0, math.inf, math.nan])
+def test_a_floor_is_a_number(floor: float) -> None:
+    with pytest.raises(InputError, match="samples a second") as caught:
+        replace(FEW, min_samples_per_s=floor)
+    assert caught.value.key == "min_samples_per_s"
+
+
+@pytest.mark.parametrize("name", ["auto", "even", "heterps"])
+def test_a_floor_beyond_the_peak_is_refused_in_one_line(name: str) -> None:
+    problem = replace(PROBLEMS["cost", "dgx-a100-4"], min_samples_per_s=1e9)
+    with pytest.raises(InputError, match="at their peak") as caught:
+        list(search(problem, name))
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_too_slow_says_by_how_much() -> None:
+    slow = replace(FEW, devices=(0,), min_samples_per_s=1e6)
+    evaluator = Evaluator(problem=slow)
+    found = evaluator.evaluate(Degrees().build(SMALL, MIXED, FEW.job), "alone")
+    assert found is not None
+    assert math.isinf(found.value)
+    assert found.over_bytes == 0
+    assert found.outcome.short_samples_per_s == pytest.approx(1e6 - 4 / found.outcome.step_time_s)
+    assert evaluator.best is None
+    assert evaluator.closest is found
+    assert not evaluator.frontier
+    *_, last = search(slow, "even")
+    assert "is fast enough" in why_nothing(last)
+    assert "samples/s too slow" in why_nothing(last)
 
 
 @pytest.mark.parametrize(

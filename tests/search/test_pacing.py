@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -197,3 +200,32 @@ def test_a_stopped_search_leaves_whole_caches(name: str, decoder: Build) -> None
         with suppress(Stopped), watched(asked):  # in the end caches may know too much to come so far
             tried(disturbed)
     assert tried(disturbed) == expected
+
+
+ENDS_LATE = """
+import sys, time
+from pathlib import Path
+from explorer.base.pacing import paced
+
+begun = False
+
+def steps():
+    global begun
+    begun = True
+    time.sleep(1.0)  # no checkpoint: as long as a call into a library takes
+    Path(sys.argv[1]).write_text("done", encoding="utf-8")
+    yield
+
+asked = paced(steps(), 0.001)
+while not begun:
+    next(asked)
+asked.close()
+"""
+"""A program that gives a step up and ends while the step's thread is still at work."""
+
+
+def test_a_program_ends_after_the_threads_of_steps_given_up(tmp_path: Path) -> None:
+    # Torch aborts a process whose interpreter ends while one of its threads computes.
+    done = tmp_path / "done"
+    subprocess.run([sys.executable, "-c", ENDS_LATE, str(done)], check=True)
+    assert done.exists()

@@ -211,6 +211,18 @@ def test_nothing_that_fits_names_the_closest(problem: Make, searcher: Add) -> No
     assert last.best is None
 
 
+def test_whose_time_is_up_before_anything_is_costed_says_so(problem: Make, searcher: Add) -> None:
+    def slow(given: Problem, evaluator: Evaluator) -> Iterator[None]:
+        del given, evaluator
+        while True:
+            yield None
+
+    searcher("slow", slow)
+    *_, last = side_by_side(problem(), ["slow"], budget_s=0.05)
+    assert last.contestants[1].state == TIMED
+    assert last.contestants[1].reason == "its time was up before it costed a plan"
+
+
 def test_any_one_can_be_stopped(problem: Make, searcher: Add) -> None:
     searcher("endless", endless)
     searcher("pipelines", pipelines)

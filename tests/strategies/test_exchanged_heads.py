@@ -15,10 +15,10 @@ from explorer.strategy import JobStrategy
 from explorer.workload import Job
 
 
-@pytest.mark.parametrize("kv_heads", [1, 2, 4, 8])
+@pytest.mark.parametrize(("heads", "kv_heads"), [(8, 1), (8, 2), (8, 4), (8, 8), (6, 3), (12, 3)])
 @pytest.mark.parametrize("exchange", EXCHANGES)
-def test_degrees_refuse_what_is_refused_later(kv_heads: int, exchange: str) -> None:
-    settings = {"layers": 2, "embed": 64, "heads": 8, "kv_heads": kv_heads, "ffn": 64, "vocab": 64}
+def test_degrees_refuse_what_is_refused_later(heads: int, kv_heads: int, exchange: str) -> None:
+    settings = {"layers": 2, "embed": 96, "heads": heads, "kv_heads": kv_heads, "ffn": 64, "vocab": 64}
     graph = load_model("llama", settings={k: str(v) for k, v in settings.items()}, sequence_length=16)
     cluster, job = load_cluster("dgx-a100"), Job(global_batch=8)
     for tensor, context in itertools.product((1, 2, 4), repeat=2):

@@ -9,13 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import explorer
+from explorer.base.errors import ExplorerError, InputError
 from explorer.costs.compute import layer_times
 from explorer.models.synthetic import chain
 from explorer.search import Problem
 from explorer.search.exhaustive import space
 from explorer.simulation.check import check
 from explorer.strategies.degrees import Degrees
-from explorer.strategies.shares import least_makespan, shared_by_speed
+from explorer.strategies.shares import (
+    SHARINGS,
+    least_makespan,
+    shared_by_speed,
+    sharing_of,
+    with_sharing,
+)
+from explorer.strategy import Strategy
 from explorer.workload import default_workload
 
 MIXED = explorer.load_cluster("mixed-v100-a100")
@@ -80,3 +88,34 @@ def test_the_space_has_both_ways_where_replicas_are_unlike() -> None:
         assert len(kinds) == 2
     equal = explorer.load_cluster("dgx-a100-4")
     assert not any(point.by_speed for point in space(Problem(graph=GPT, cluster=equal, workload=WORKLOAD)))
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_any_sharing_is_simulated_or_refused_in_words(data: st.DataObject) -> None:
+    """Stages of 2 to 4 replicas on devices of one kind or two, one stage after another."""
+    replicas = data.draw(st.integers(2, 4))
+    degrees = Degrees(stages=2, replicas=replicas, microbatch_size=data.draw(st.sampled_from((1, 2, 4))))
+    order = data.draw(st.permutations(range(16)))
+    workload = WORKLOAD.with_job(global_batch=48)
+    job = degrees.build(GPT, MIXED, workload.job, devices=tuple(order[: 2 * replicas])).job
+    for stage in data.draw(st.lists(st.integers(0, 1), max_size=3)):
+        how = data.draw(st.sampled_from(SHARINGS))
+        try:
+            made = with_sharing(GPT, MIXED, "fp16", job, (stage,), how)
+            explorer.simulate(GPT, MIXED, workload, Strategy(jobs=(made,)))
+        except ExplorerError as error:
+            refused = str(error)
+            assert "replicas" in refused
+            continue
+        assert sharing_of(made.stages[stage]) == how
+        assert made.stages[1 - stage] == job.stages[1 - stage]
+        job = made
+
+
+def test_a_word_that_is_none_and_equal_replicas_are_refused() -> None:
+    job = Degrees(replicas=2, microbatch_size=2).build(GPT, MIXED, WORKLOAD.job, devices=(0, 1)).job
+    with pytest.raises(InputError, match="unknown sharing"):
+        with_sharing(GPT, MIXED, "fp16", job, (0,), "fair")
+    with pytest.raises(InputError, match="equally fast replicas"):
+        with_sharing(GPT, MIXED, "fp16", job, (0,), "speed")

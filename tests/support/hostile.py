@@ -10,7 +10,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from explorer.base.plain_data import read_document
+from explorer.base.errors import InputError
+from explorer.base.files import read_text
+from explorer.base.plain_data import parse_document, read_document
 from explorer.calibrate.between_sources import load_errors
 from explorer.calibrate.files import read_evidence
 from explorer.calibrate.history import read as read_history
@@ -21,6 +23,7 @@ from explorer.framework_files import load_framework
 from explorer.importing import IMPORTERS
 from explorer.models import _cache, hf, load_model, partitioning, pipedream, saved
 from explorer.plan import load_plan
+from explorer.plan_text import packed
 from explorer.run.experiment import Experiment
 from explorer.run.judging.results import exported, read_result
 from explorer.run.spec import read_spec
@@ -65,9 +68,19 @@ def _experiment() -> Experiment:
     return exported(load_plan(Path(__file__).parents[1] / "plans" / "03-dapple.yaml"))
 
 
+def _shared(path: Path) -> str:
+    """Make the text of a plan of whatever plain data a file holds; damaged where it holds none."""
+    text = read_text(path)
+    try:
+        return packed(parse_document(text))
+    except InputError:
+        return f"explorer-plan:1:00000000:{text}"
+
+
 READERS = (
     Reader("plan", load_plan, ".yaml"),
     Reader("plan in JSON", load_plan, ".json"),
+    Reader("plan as a text", lambda path: load_plan(_shared(path))),
     Reader("document", read_document, ".yaml"),
     Reader("cluster", load_cluster, ".yaml"),
     Reader("framework", lambda path: load_framework(str(path)), ".yaml"),

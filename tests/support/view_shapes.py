@@ -102,6 +102,7 @@ class Lane(Strict):
     name: str
     group: NotRequired[str | None]
     kind: NotRequired[str | None]
+    sharing: NotRequired[Literal["even", "speed", "turns"] | None]
     replicas: list[list[int]]
     replica_count: NotRequired[int]
     span: NotRequired[list[int] | None]
@@ -152,6 +153,20 @@ class Link(Strict):
     step_bytes: float | None
 
 
+class IdleKind(Strict):
+    """Those of one kind of device."""
+
+    kind: str | None
+    devices: list[int]
+
+
+class Idle(Strict):
+    """Devices that no lane has."""
+
+    kinds: list[IdleKind]
+    count: int
+
+
 class BoardView(Strict):
     """`Board.view`."""
 
@@ -167,6 +182,7 @@ class BoardView(Strict):
     pinned: NotRequired[list[str]]
     other_name: NotRequired[str | None]
     estimate: NotRequired[Estimate | None]
+    idle: NotRequired[Idle]
 
 
 class Tile(Strict):
@@ -185,6 +201,7 @@ class Tile(Strict):
     low: NotRequired[float | None]
     high: NotRequired[float | None]
     band_from: NotRequired[str | None]
+    narrow: NotRequired[str | None]
     measured: NotRequired[float | None]
     old: NotRequired[bool]
     note: NotRequired[str | None]
@@ -235,6 +252,26 @@ class Own(Strict):
     error: NotRequired[str]
 
 
+class TourButton(Strict):
+    """A button of the tour."""
+
+    action: str
+    label: str
+    suggested: bool
+
+
+class TourStep(Strict):
+    """A step of the tour, or its offer (step 0)."""
+
+    step: int
+    of: int
+    part: str
+    mark: str
+    title: str
+    text: str
+    actions: list[TourButton]
+
+
 class TilesView(Strict):
     """`Tiles.view`."""
 
@@ -244,6 +281,7 @@ class TilesView(Strict):
     reasons: NotRequired[list[Reason]]
     reasoning: NotRequired[bool]
     own: NotRequired[Own | None]
+    tour: NotRequired[TourStep | None]
 
 
 class Slider(Strict):
@@ -368,6 +406,64 @@ class TimelineView(Strict):
     of_run: NotRequired[bool]
 
 
+class PartBytes(Strict):
+    """One part of a device's memory."""
+
+    name: str
+    bytes: float
+
+
+class HeldRow(Strict):
+    """Equal tensors that a device holds."""
+
+    name: str
+    part: str
+    count: int
+    bytes: float
+
+
+class RestRow(Strict):
+    """What is not told one by one."""
+
+    count: int
+    bytes: float
+
+
+class MomentView(Strict):
+    """Memory of one device of a lane at a time."""
+
+    lane: int
+    name: str
+    time_s: float
+    capacity_bytes: float
+    parts: list[PartBytes]
+    tensors: list[HeldRow]
+    rest: RestRow | None
+
+
+class AreaRow(Strict):
+    """Sums of one lane, of one of its devices (bytes: of all), or of all devices together."""
+
+    name: str
+    count: int
+    busy_s: list[float]
+    computing_s: float
+    inside_s: float
+    bubble_s: float
+    bytes: list[float]
+
+
+class AreaPlan(Strict):
+    """Sums of one plan between two times."""
+
+    name: str
+    length_s: float
+    busy: list[str]
+    moved: list[str]
+    lanes: list[AreaRow]
+    all: AreaRow
+
+
 class Row(Strict):
     """A device, or several folded."""
 
@@ -464,6 +560,7 @@ class Node(Strict):
     other_lanes: NotRequired[list[tuple[str, int]] | list[list[str | int]]]
     other_stages: NotRequired[list[int]]
     moved: NotRequired[int]
+    own_layouts: NotRequired[int]
     forward_s: float
     backward_s: float
     memory_bytes: float
@@ -483,6 +580,69 @@ class GraphViewShape(Strict):
     no_errors: str | None
     other_name: str | None
     omitted: str | None
+
+
+class CardOutcome(Strict):
+    """What a strategy comes to."""
+
+    step_s: float
+    peak_bytes: float
+    over_bytes: float
+
+
+class CardNow(Strict):
+    """The strategy shown, for either part of a card."""
+
+    layout: CardOutcome
+    memory: CardOutcome
+
+
+class LayoutRow(Strict):
+    """One way to lay a layer out."""
+
+    kind: Literal["layout"]
+    key: str
+    words: str
+    present: bool
+    usual: bool
+    problem: str | None
+    work_s: float | None
+    collectives_s: float | None
+    state_bytes: float | None
+    saved_bytes: float | None
+    outcome: CardOutcome | None
+
+
+class MemoryRow(Strict):
+    """One choice of what a stage keeps."""
+
+    kind: Literal["memory"]
+    key: str
+    words: str
+    one_of: bool
+    present: bool
+    some: bool
+    problem: str | None
+    outcome: CardOutcome | None
+
+
+class LayerCardView(Strict):
+    """`GraphView.card`."""
+
+    layer: str
+    whole: bool
+    title: str
+    where: str
+    stage: int
+    alike: int
+    all_alike: bool
+    stages: int
+    everywhere: bool
+    now: CardNow
+    layouts: list[LayoutRow]
+    no_layouts: str | None
+    memory: list[MemoryRow]
+    waits: NotRequired[bool]
 
 
 class GraphIndex(Strict):
@@ -837,11 +997,20 @@ class StatesFile(TypedDict):
     error: str | None
 
 
+class SharedText(TypedDict):
+    """The plan shown, as a text."""
+
+    text: str
+    note: str
+    number: int
+
+
 class StatesView(TypedDict):
     """`States.view`."""
 
     rows: list[StateRow]
     file: StatesFile
+    shared: SharedText | None
     offer: str | None
     saved: str
     remarks: list[str]

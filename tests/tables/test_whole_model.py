@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from explorer.cluster_profiles import load_cluster
 from explorer.models import load_model
-from explorer.strategies.degrees import EXCHANGES
+from explorer.strategies.degrees import EXCHANGES, RECOMPUTE
 from explorer.tables import StageChoice, StageTable
 from explorer.tables.whole_model import WholeSeconds
 from explorer.workload import default_workload
@@ -36,6 +36,7 @@ PAIRS = (
     exchange=st.sampled_from(tuple(EXCHANGES)),
     expert=st.sampled_from((1, 2, 4)),
     sequence=st.booleans(),
+    recompute=st.sampled_from(RECOMPUTE),
 )
 def test_all_sizes_at_once_are_each_by_itself(
     pair: tuple[str, dict[str, str], str],
@@ -44,6 +45,7 @@ def test_all_sizes_at_once_are_each_by_itself(
     exchange: str,
     expert: int,
     sequence: bool,
+    recompute: str,
 ) -> None:
     name, options, cluster = pair
     of_decoders = name in ("gpt", "deepseek")
@@ -56,6 +58,7 @@ def test_all_sizes_at_once_are_each_by_itself(
     choice = StageChoice(
         tensor=tensor, context=context, expert=expert, replicas=4 if expert > 1 else 1,
         sequence_parallel=sequence and tensor > 1, context_exchange=exchange if context > 1 else "gather",
+        recompute=recompute,
     )  # fmt: skip
     found = table.whole(choice, SIZES)
     assert found is not None
@@ -64,8 +67,9 @@ def test_all_sizes_at_once_are_each_by_itself(
         each = table.seconds(replace(choice, microbatch_size=size), *ends)
         comm = each.forward_comm_s + each.backward_comm_s
         wanted = WholeSeconds(
-            each.forward_s, each.input_grad_s, each.weight_grad_s, comm, each.behind_weight_s
-        )
+            each.forward_s, each.input_grad_s, each.weight_grad_s, comm, each.behind_weight_s,
+            each.recompute_s, each.recompute_comm_s,
+        )  # fmt: skip
         for one, other in zip(found, wanted, strict=True):
             assert one[i] == pytest.approx(float(other[0]), rel=1e-9, abs=1e-12 * float(each.forward_s[0]))
 

@@ -192,3 +192,15 @@ def test_links_are_the_sum_of_their_hops(scene: Scene) -> None:
         sum(hop.step_bytes for hop in hops.values())
     )
     assert all(link["forward_bytes"] == link["backward_bytes"] > 0 for link in view["links"])
+
+
+def test_devices_that_no_lane_has_are_named_by_kind() -> None:
+    mixed = explorer.load_cluster("mixed-v100-a100")
+    strategy = explorer.uniform(GRAPH, mixed, WORKLOAD.job, stages=2, replicas=2)
+    report = explorer.simulate(GRAPH, mixed, WORKLOAD, strategy)
+    idle = checked(board_view(make_scene(GRAPH, mixed, WORKLOAD, strategy, report)))["idle"]
+    assert idle["count"] == 12
+    used = set(report.devices)
+    assert sorted(d for kind in idle["kinds"] for d in kind["devices"]) == sorted(set(range(16)) - used)
+    for kind in idle["kinds"]:
+        assert {mixed.kind_of(device).name for device in kind["devices"]} == {kind["kind"]}

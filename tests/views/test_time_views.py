@@ -3,37 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-import explorer
 from explorer.simulation.lane_memory import MEMORY_PARTS
 from explorer.views.link_map import links_view, report_links
 from explorer.views.memory_map import memory_view
-from explorer.views.scene import Scene, make_scene
+from explorer.views.scene import Scene
 from explorer.views.timeline import report_critical_path, timeline_rows, timeline_view
 from explorer.views.trace import chrome_trace
 from explorer.views.traffic import communication_view, traffic_view
 from tests.support import view_shapes as shapes
+from tests.support.scenes import SHAPES, scene_of
 from widgets.base import refuse_unsendable
-
-SHAPES: dict[str, dict[str, Any]] = {
-    "replicas": {"stages": 4, "replicas": 2},
-    "tensor": {"stages": 4, "tensor": 2, "recompute": "full"},
-    "chunks": {"stages": 4, "chunks": 2, "schedule": "interleaved_1f1b", "recompute": "selective"},
-    "asynchronous": {"stages": 4, "schedule": "pipedream"},
-}
-
-
-def scene_of(model: str = "llama3-8b", cluster: str = "dgx-a100", batch: int = 32, **shape: Any) -> Scene:
-    graph, devices = explorer.load_model(model), explorer.load_cluster(cluster)
-    workload = explorer.default_workload(graph).with_job(global_batch=batch)
-    strategy = explorer.uniform(graph, devices, workload.job, **shape)
-    report = explorer.simulate(graph, devices, workload, strategy)
-    return make_scene(graph, devices, workload, strategy, report)
 
 
 @pytest.fixture(scope="module", params=list(SHAPES))

@@ -228,6 +228,37 @@ def test_the_band_is_drawn_where_there_is_room(open_page: Open) -> None:
     assert not narrow.page.locator('[data-kpi="step_time"] .t-band').is_visible()
 
 
+def test_how_sure_is_told_below_by_mouse_and_keyboard(open_page: Open) -> None:
+    page = open_page(width=1000)
+    band = {
+        "low": 8.19,
+        "high": 9.07,
+        "band_from": "80 % band from the profile's sources",
+        "narrow": "Measure it.",
+    }
+    tiles = sample.tiles_view()["tiles"]
+    page.show(
+        "tiles",
+        Tiles(view={"tiles": [tiles[0] | {"value": 8.6} | band, tiles[1] | {"low": None, "high": None}]}),
+    )
+    first, second = (f"[data-sure={tile['key']}]" for tile in tiles[:2])
+    assert not page.page.is_visible(".t-sure")
+    page.page.focus(first)
+    page.page.keyboard.press("Enter")
+    said = page.text(".t-sure")
+    for part in ("between 8.19", "profile's sources", "Measure it."):
+        assert part in said.replace("\u00a0", " ")
+    assert page.page.get_attribute(first, "aria-expanded") == "true"
+    page.page.keyboard.press("Escape")
+    assert not page.page.is_visible(".t-sure")
+    assert page.page.evaluate("document.activeElement.dataset.sure") == tiles[0]["key"]
+    page.page.click(second)
+    assert "No band yet" in page.text(".t-sure")
+    page.page.click(".t-sure [data-action=close-sure]")
+    assert not page.page.is_visible(".t-sure")
+    assert min(page.contrasts())[0] >= 4.5
+
+
 @pytest.mark.parametrize("width", [848, 1168, 1488])
 def test_long_figures_and_names_are_not_cut(open_page: Open, width: int) -> None:
     """Three digits of a worst memory, the longest name, and a long difference: each whole, none by dots."""

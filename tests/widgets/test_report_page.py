@@ -75,6 +75,13 @@ def test_it_says_everything_in_words(report: str, bench: Explorer) -> None:
     assert len(report) < 3_000_000
 
 
+def test_it_keeps_both_plans(report: str, bench: Explorer) -> None:
+    texts = re.findall(r'<pre class="r-text" tabindex="0">(.*?)</pre>', report)
+    assert [core.load_plan(text).plan.strategy for text in texts] == [bench.strategy, bench.other]
+    files = [dict(attrs) for tag, attrs in Parsed(report).tags if tag == "a" and "download" in dict(attrs)]
+    assert [a["download"] for a in files] == ["plan-a.yaml", "plan-b.yaml"]
+
+
 def test_it_asks_for_nothing(report: str) -> None:
     tags = Parsed(report).tags
     policy = next(a["content"] for tag, a in tags if a.get("http-equiv") == "Content-Security-Policy")
@@ -96,6 +103,8 @@ def test_the_data_are_the_views_without_editing(report: str, bench: Explorer) ->
     states = {part["name"]: part["state"] for part in data["parts"]}
     assert set(states) == {"tiles", "board", "timeline", "graph", "memory", "traffic"}
     assert states["board"]["view"]["editable"] is False
+    assert states["graph"]["edits"] is False
+    assert states["graph"]["card"] == {}
     assert states["board"]["blocks"] == json.loads(json.dumps(bench.board.blocks))
     assert states["tiles"]["view"]["tiles"] == json.loads(json.dumps(bench.tiles.view["tiles"]))
     assert not any("actions" in (state["view"].get("verdict") or {}) for state in states.values())

@@ -436,7 +436,8 @@ def test_other_inputs_end_it_and_another_strategy_does_not(
         ("memory_limit", "0", "a number of GiB above 0, or empty for none, at most 1e+06"),
         ("max_devices", "9", "1 to 8 devices"),
         ("max_devices", "two", "1 to 8 devices"),
-        ("objective", "beauty", "time, memory, cost, energy"),
+        ("min_throughput", "fast", "samples a second above 0, or empty for any, at most 1e+12"),
+        ("objective", "beauty", "time, memory, devices, cost, energy"),
     ],
 )
 def test_what_is_wrong_is_said_at_its_field(bench: Explorer, key: str, value: str, said: str) -> None:
@@ -445,26 +446,42 @@ def test_what_is_wrong_is_said_at_its_field(bench: Explorer, key: str, value: st
     assert field(bench, key)["error"] == said
     assert field(bench, key)["value"] == value, "what was typed stays"
     assert (bench.search_panel.settings, bench.search_budget_s) == before
-    good = {"search_budget_s": "5", "memory_limit": "40", "max_devices": "4", "objective": "memory"}[key]
+    good = {
+        "search_budget_s": "5", "memory_limit": "40", "min_throughput": "2.5", "max_devices": "4",
+        "objective": "memory",
+    }[key]  # fmt: skip
     bench.search_panel.controls.send_intent("set", key=key, value=good)
     assert field(bench, key).get("error") is None
     assert field(bench, key)["value"] == good
 
 
 def test_settings_reach_the_problem(bench: Explorer) -> None:
-    for key, value in (("objective", "cost"), ("memory_limit", "30 GiB"), ("max_devices", "4")):
+    typed = {"objective": "cost", "memory_limit": "30 GiB", "max_devices": "4", "min_throughput": "12"}
+    for key, value in typed.items():
         bench.search_panel.controls.send_intent("set", key=key, value=value)
     problem = bench.search_panel.problem(bench.now(), start=True)
     assert (problem.objective, problem.memory_limit_bytes, problem.max_devices) == ("cost", 30 * 2.0**30, 4)
+    assert problem.min_samples_per_s == 12
     assert problem.start is bench.strategy
     view = bench.search_panel.leaderboard.view
     assert view["objective"] == {"name": "cost", "unit": "dollars"}
     assert view["bound"] is None
     valid(bench)
-    for key in ("memory_limit", "max_devices"):
+    for key in ("memory_limit", "max_devices", "min_throughput"):
         bench.search_panel.controls.send_intent("set", key=key, value="")
     problem = bench.search_panel.problem(bench.now(), start=False)
     assert (problem.memory_limit_bytes, problem.max_devices, problem.start) == (0.0, 0, None)
+    assert problem.min_samples_per_s == 0
+
+
+def test_a_plan_that_is_too_slow_is_said_to_be(bench: Explorer) -> None:
+    reached = bench.workload.job.global_batch / bench.report.step_time_s
+    bench.search_panel.controls.send_intent("set", key="min_throughput", value=f"{2 * reached}")
+    yours = next(row for row in bench.search_panel.leaderboard.view["rows"] if row["id"] == "yours")
+    assert (yours["answer"], yours["level"], yours["value"]) == ("too slow", "bad", None)
+    bench.search_panel.controls.send_intent("set", key="min_throughput", value=f"{reached / 2}")
+    yours = next(row for row in bench.search_panel.leaderboard.view["rows"] if row["id"] == "yours")
+    assert (yours["answer"], yours["level"]) == ("", None)
 
 
 # ---- beside the board ---------------------------------------------------------------------------

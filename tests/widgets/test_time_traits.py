@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import sample
+import sample_moment
 from pydantic import TypeAdapter
 
 from tests.support import view_shapes as shapes
@@ -60,3 +61,25 @@ def test_the_sample_path_has_no_holes() -> None:
     assert chain[0][0] == pytest.approx(0)
     assert chain[-1][1] == pytest.approx(end)
     assert all(b[0] == pytest.approx(a[1]) for a, b in pairwise(chain))
+
+
+def test_what_is_at_the_cursor_and_in_an_area_is_answered_by_its_sources() -> None:
+    widget = Timeline()
+    widget.send_intent("moment", time_s=1.5, lane=2, plan=0)
+    widget.send_intent("area", from_s=1, to_s=2)
+    assert (widget.moment, widget.area, widget.seq) == ({}, {}, 2), "nobody knows"
+    widget.moment_source = lambda time_s, lane, plan: {"time_s": time_s, "lane": lane, "of": plan}
+    widget.area_source = lambda from_s, to_s: [{"name": "A", "length": to_s - from_s}]
+    widget.send_intent("moment", time_s=1.5, lane=2, plan=1)
+    widget.send_intent("area", from_s=1, to_s=2)
+    assert widget.moment == {"time_s": 1.5, "lane": 2, "plan": 1, "of": 1}
+    assert widget.area == {"from_s": 1.0, "to_s": 2.0, "plans": [{"name": "A", "length": 1.0}]}
+    assert not widget.notice
+
+
+def test_samples_of_the_cursor_are_of_the_protocols_shape() -> None:
+    moment = sample_moment.moment(1.0, 2)
+    TypeAdapter(shapes.MomentView).validate_python(
+        {key: value for key, value in moment.items() if key != "plan"}
+    )
+    TypeAdapter(shapes.AreaPlan).validate_python(sample_moment.area(0.5, 2.0))

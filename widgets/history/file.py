@@ -115,6 +115,8 @@ class Look:
     """Lane groups folded to a row."""
     opened: tuple[str, ...] = ()
     """Modules open in the layer graph."""
+    toured: bool = False
+    """Whether the tour was taken, or declined for good."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

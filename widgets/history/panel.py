@@ -10,8 +10,10 @@ from typing import Any, Protocol
 from explorer.base.errors import ExplorerError, InputError
 from explorer.base.formats import yaml_text
 from explorer.base.plain_data import SUFFIXES, parse_document, read_document
+from explorer.explain.names import counted
 from explorer.importing import SourceText, recognised, source_text
-from explorer.plan import from_document, to_document
+from explorer.plan import SHARED, from_document, own_files, share_text, to_document
+from explorer.plan_text import LINK, is_packed, unpacked
 from widgets.base import Widget
 from widgets.opening import file_point, plan_point
 from widgets.panel import Bench, Panel
@@ -52,6 +54,7 @@ class HistoryPanel(Panel):
         self._bench = bench
         self._path, self._error = "", ""
         self._remarks: tuple[str, ...] = ()
+        self._shared: dict[str, Any] | None = None
         self.states = States(late=True)
         self.states.on_intent(self._answer)
         self.box = TabBox(lambda: (self.states,))
@@ -65,12 +68,13 @@ class HistoryPanel(Panel):
         """Return the actions of this tab's buttons and of the sentence that offers a session."""
         return {
             "reopen": self._reopen, "start_afresh": self._start_afresh,
-            "save_plan": self._save_plan, "make_report": self._make_report,
+            "save_plan": self._save_plan, "make_report": self._make_report, "share_plan": self._share_plan,
         }  # fmt: skip
 
     def settled(self, now: Point) -> None:
         """Draw the list again after a state was added, or another is shown."""
         del now
+        self._shared = None  # the text of the plan before
         self.draw()
 
     def close(self) -> None:
@@ -78,6 +82,23 @@ class HistoryPanel(Panel):
         self._bench.saving.close()
 
     # -- what the page asks -----------------------------------------------------------------------
+
+    def open_dropped(self, name: str, text: str | None) -> None:
+        """Open a file that was dropped on any part of the page; None for its text is one that is too long.
+
+        Raises:
+            InputError: it is nothing that can be opened.
+        """
+        try:
+            self._remarks = ()
+            self._open_text(name, " " * (LONGEST_UPLOAD + 1) if text is None else text)
+        except InputError as error:
+            raise InputError(
+                f"it cannot be opened, and the plan stays as it was: {error.message}",
+                file=name, key=error.key, found=error.found,
+                allowed="a plan (a file or its text), a session or a trainer's config",
+            ) from None  # fmt: skip
+        self.draw()
 
     def _answer(self, intent: dict[str, Any]) -> None:
         kind = intent["kind"]
@@ -122,6 +143,9 @@ class HistoryPanel(Panel):
             self.draw()
 
     def _open_path(self, path: str) -> None:
+        if is_packed(path):
+            self._open_shared(path)
+            return
         source = source_text(Path(path), "", None, None)
         if _is_trainers(source):
             self._open_config(source)
@@ -135,6 +159,9 @@ class HistoryPanel(Panel):
     def _open_text(self, name: str, text: str) -> None:
         if len(text) > LONGEST_UPLOAD:
             raise InputError("the file is too long", file=name, allowed=f"up to {LONGEST_UPLOAD} characters")
+        if is_packed(text):
+            self._open_shared(text)
+            return
         source = SourceText(name=name, text=text, folder=Path())
         if _is_trainers(source):
             self._open_config(source)
@@ -147,6 +174,12 @@ class HistoryPanel(Panel):
             self._bench.saving.reopen_session(parse_session(data, file=name))
         else:
             self._bench.show(plan_point(from_document(data, file=name, trust=self._named())))
+
+    def _open_shared(self, text: str) -> None:
+        """Open a plan that came as a text; say what of its model and cluster has changed since."""
+        resolved = from_document(unpacked(text), file=SHARED, trust=self._named())
+        self._bench.show(plan_point(resolved))
+        self._remarks = resolved.mismatches
 
     def _open_config(self, source: SourceText) -> None:
         opened = open_config(source, self._bench.history.now)
@@ -173,8 +206,17 @@ class HistoryPanel(Panel):
         text = yaml_text(document)
         self.states.offer_download(f"{self._stem()}.yaml", "application/yaml", text.encode())
 
-    def _make_report(self) -> None:
+    def _share_plan(self) -> None:
+        """Give the page the plan shown as a text, and say what it does not carry."""
+        resolved = self._bench.resolved()
+        text, names = share_text(resolved.plan, resolved.graphs), own_files(resolved.plan)
+        note = counted(len(text), "character") + ("" if len(text) <= LINK else ", long for a link")
+        carried = f"; it names {', '.join(names)}, which whoever opens it needs too" if names else ""
+        number = int((self._shared or {}).get("number", 0)) + 1
+        self._shared = {"text": text, "note": note + carried, "number": number}
+        self.draw()
 
+    def _make_report(self) -> None:
         page = report_html(self._bench)
         self.states.offer_download(f"{self._stem()}-report.html", "text/html", page.encode())
 
@@ -195,6 +237,7 @@ class HistoryPanel(Panel):
         self.states.view = {
             "rows": rows,
             "file": {"value": self._path, "error": self._error or None},
+            "shared": self._shared,
             "offer": f"You were here {offer.words(history.clock())}" if offer is not None else None,
             "saved": self._saved(),
             "remarks": [*self._remarks, *saving.remarks],

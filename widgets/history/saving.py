@@ -94,6 +94,8 @@ class Saving:
         """File in which the session is written; None while it is not."""
         self.offer: Offer | None = None
         """The earlier session in this file, until it is reopened."""
+        self.former: SavedSession | None = None
+        """What the file held at the beginning, even if nothing of it can be reopened; None if nothing."""
         self.saved_s: float | None = None
         """When it was last written, in seconds since 1970."""
         self.remarks: list[str] = []
@@ -155,6 +157,7 @@ class Saving:
                 lock.release()
                 self._lock = self.path = None
                 continue
+            self.former = found
             if found.changes > 0:
                 self.offer = Offer(path=path, session=found)
             break
@@ -172,11 +175,16 @@ class Saving:
 
     # -- changes ----------------------------------------------------------------------------------
 
-    def changed(self) -> None:
-        """Write a change in a quiet moment, or at once if there is no event loop."""
+    def changed(self, *, even_the_first: bool = False) -> None:
+        """Write a change in a quiet moment, or at once if there is no event loop.
+
+        Args:
+            even_the_first: write even if no state was added yet, unless an earlier session stands there.
+        """
         if self.first is None or self._bench.history.now is None:
             return
-        if not self._mine and len(self._bench.history.points) < 2:
+        forced = even_the_first and self.offer is None
+        if not self._mine and len(self._bench.history.points) < 2 and not forced:
             return  # nothing was done yet: the existing file stays
         self._dirty = True
         if not self._waiting:
@@ -225,7 +233,7 @@ class Saving:
         if self._lock is None or not self._lock.held:  # the folder is new, or another workbench has the file
             self._take_next(self.first)
         assert self.path is not None
-        if not self._mine and self.path.exists():
+        if not self._mine and self.path.exists() and not self._trivial():
             kept = renamed(self.path, "earlier")
             self.remarks.append(f"the session before is kept as {kept.name}")
             if self.offer is not None and self.offer.path == self.path:
@@ -233,6 +241,10 @@ class Saving:
             forget_oldest(self.path)
         self._mine = True
         return self.path
+
+    def _trivial(self) -> bool:
+        """Tell whether the file holds a session in which nothing was changed."""
+        return self.former is not None and self.former.changes == 0
 
     def _take_next(self, first: Path) -> None:
         """Take the first name if it is still free, else the next free one."""

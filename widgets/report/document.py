@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from explorer.base.files import read_text, write_bytes
 from explorer.base.formats import yaml_text
 from explorer.plan import Resolved, to_document
+from explorer.plan_text import packed
 from explorer.views import graph_view
 from widgets.base import STATIC, Widget
 from widgets.jobs import at_once
@@ -28,7 +29,7 @@ from widgets.parts import Parts
 from widgets.session import History, Point
 from widgets.showing import Showing
 
-from .words import heading, more_html, top_html, words_html
+from .words import KeptPlan, heading, more_html, top_html, words_html
 
 PACK_FROM = 1_000_000
 """Characters of data above which they are compressed."""
@@ -79,18 +80,25 @@ def report_html(bench: Reported) -> str:
     at_once(lambda: paint_rest(bench.parts, point, bench.showing.layer_errors(point)))
     bench.showing.explain(point)
     reasons = bench.showing.reasons
-    resolved = bench.resolved()
-    document = to_document(resolved.plan, resolved.graphs)
-    plan_text = yaml_text(document)
+    plans = {"A": bench.resolved()}
+    if point.other is not None:
+        plans["B"] = point.other.resolved()
+    kept = {name: _kept(plan) for name, plan in plans.items()}
     verdict = reasons.verdict or bench.parts.tiles.view.get("verdict") or {}
     body = (
         top_html(point, made_s=bench.history.clock())
         + '<div data-part="tiles"></div>'
         + words_html(verdict, reasons.rows)
         + '<p class="r-failed" id="report-failed" hidden>The drawings cannot be shown; the tables below are '
-        "complete.</p>" + _places() + more_html(point, plan_text)
+        "complete.</p>" + _places() + more_html(point, kept)
     )
     return page_html(heading(point), body, {"parts": _parts(bench)})
+
+
+def _kept(resolved: Resolved) -> KeptPlan:
+    """Return a plan as its file and as one short text."""
+    document = to_document(resolved.plan, resolved.graphs)
+    return KeptPlan(file=yaml_text(document), text=packed(document))
 
 
 def page_html(title: str, body: str, data: Mapping[str, Any]) -> str:
@@ -138,13 +146,16 @@ def _parts(bench: Reported) -> list[dict[str, Any]]:
     tiles, board, timeline = _state(parts.tiles), _state(parts.board), _state(parts.timeline)
     # verdict and reasons stand above as text
     tiles["view"] = tiles["view"] | {"verdict": None, "reasons": [], "reasoning": False, "own": None}
+    tiles["view"]["tour"] = None
     board["view"] = board["view"] | {"editable": False}
     timeline["view"] = timeline["view"] | {"fixed": "Only the workbench edits the order"}
+    graph = _state(parts.graph) | {"edits": False, "card": {}}
+    timeline |= {"asks": False, "moment": {}, "area": {}}
     return [
         {"name": "tiles", "kind": "tiles", "state": tiles},
         {"name": "board", "kind": "board", "state": board},
         {"name": "timeline", "kind": "timeline", "state": timeline},
-        {"name": "graph", "kind": "graph", "state": _state(parts.graph), "answers": _answers(bench)},
+        {"name": "graph", "kind": "graph", "state": graph, "answers": _answers(bench)},
         {"name": "memory", "kind": "heatmap", "state": _state(parts.memory)},
         {"name": "traffic", "kind": "heatmap", "state": _state(parts.traffic)},
     ]

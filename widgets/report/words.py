@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
 from typing import Any
@@ -79,7 +80,17 @@ def _bold(text: str) -> str:
     return re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", escape(text))
 
 
-def more_html(point: Point, plan_text: str) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptPlan:
+    """A plan as a report carries it."""
+
+    file: str
+    """Its plan file in YAML."""
+    text: str
+    """The plan as one short text (`explorer.plan_text`)."""
+
+
+def more_html(point: Point, kept: Mapping[str, KeptPlan]) -> str:
     """Write what stands below the drawings: plan B, tables, the plan itself, sources of numbers."""
     parts = []
     if point.other is not None:
@@ -91,8 +102,8 @@ def more_html(point: Point, plan_text: str) -> str:
         _folded("Memory by part", _memory(point)),
         _folded("Links between stages", _links(point)),
         _folded("Bytes sent in one step, device by device", _traffic(point)),
-        "<h2>Plan</h2>",
-        _plan(plan_text),
+        "<h2>Plan</h2>" if len(kept) == 1 else "<h2>Plans</h2>",
+        *(_plan(name, plan, alone=len(kept) == 1) for name, plan in kept.items()),
         "<h2>Where the numbers come from</h2>",
         _sources(point),
     ]
@@ -197,12 +208,17 @@ def _traffic(point: Point) -> str:
     return more + table(("from, to", "sent in a step"), rows)
 
 
-def _plan(text: str) -> str:
-    link = f"data:application/yaml;base64,{b64encode(text.encode()).decode()}"
+def _plan(name: str, plan: KeptPlan, *, alone: bool) -> str:
+    """Write a plan: its file to download, and the text that the workbench opens too."""
+    link = f"data:application/yaml;base64,{b64encode(plan.file.encode()).decode()}"
+    file, which = ("plan.yaml", "") if alone else (f"plan-{name.lower()}.yaml", f"<b>{escape(name)}.</b> ")
     return (
-        "<p>The workbench opens this file; <code>explorer simulate</code> and <code>explorer export</code> "
-        f'take it. <a download="plan.yaml" href="{link}">Download plan.yaml</a></p>'
-        + _folded("Show the plan", f'<pre tabindex="0">{escape(text)}</pre>')
+        f"<p>{which}The workbench opens this file; <code>explorer simulate</code> and <code>explorer export"
+        f'</code> take it. <a download="{file}" href="{link}">Download {file}</a></p>'
+        + _folded("Show the plan", f'<pre tabindex="0">{escape(plan.file)}</pre>')
+        + _folded(
+            "The plan as a text, to paste", f'<pre class="r-text" tabindex="0">{escape(plan.text)}</pre>'
+        )
     )
 
 

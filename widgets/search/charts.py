@@ -23,9 +23,11 @@ from .points import (
     bests_of,
     clear,
     curve_of,
+    curve_range,
     end_s,
     end_sides,
     frontier_of,
+    name_of,
     ranges,
     spot_at,
     spot_pick,
@@ -43,6 +45,8 @@ _GRID = "rgba(128,128,128,.25)"
 
 UPLOADS = ("sendChartToCloud", "sendDataToCloud")
 """Plotly's own buttons that would send the chart to its maker; no chart of ours has them."""
+BOUND_TEXT_PX = 62.0
+"""Distance of the middle of the bound's name from the axis: all of it is to the right of that."""
 CURVE_ROOM = 1.28
 """Length of the axis of seconds over the longest search, which leaves room for names."""
 
@@ -136,15 +140,22 @@ class SearchChart:
         steps = staircase(list(frontier), x_end)
         self._set("frontier", [x for x, _ in steps], [y for _, y in steps])
         self._points("bests", [(at, picks[0]) for at, picks in bests.items()])
-        names = [", ".join(pick[0] for pick in picks) for picks in bests.values()]
+        names = {at: name_of([pick[0] for pick in picks]) for at, picks in bests.items()}
+        order = sorted(bests, key=lambda at: at[1])  # the fastest are named before room runs out
         sides = place(
-            [own, *bests], ["yours", *names], (x_end, *y_ends), size, crowd=[spot_at(s) for s in shown]
+            [own, *order], ["yours", *(names[at] for at in order)], (x_end, *y_ends), size,
+            crowd=[spot_at(s) for s in shown],
+        )  # fmt: skip
+        side_of = dict(zip(order, sides[1:], strict=True))
+        self.traces["bests"].update(
+            text=[names[at] if side_of[at] else "" for at in bests],
+            textposition=[side_of[at] or "middle right" for at in bests],
         )
-        self.traces["bests"].update(text=names, textposition=sides[1:])
         self._set("yours", [own[0]], [own[1]])
         self.traces["yours"].update(text=["yours"], textposition=sides[:1])
         self._set("bound", [0.0, min(capacity, x_end)], [bound_s, bound_s])
-        self.traces["bound"].update(text=[f"  lower bound {bound_s:.3g} s", ""])
+        self._set("bound text", [BOUND_TEXT_PX / size[0] * x_end], [bound_s])
+        self.traces["bound text"].update(text=[f"lower bound {bound_s:.3g} s"], textposition="top center")
         low, high = y_ends
         self._set("no room", [capacity, capacity, x_end, x_end], [low, high, high, low])
         band = [fits, fits, capacity, capacity] if capacity > fits else []
@@ -152,7 +163,9 @@ class SearchChart:
         self._set("perhaps text", [(fits + capacity) / 2] if band else [], [low + 0.12 * (high - low)])
         self._set("no room text", [(capacity + x_end) / 2], [low + 0.05 * (high - low)])
         self.widget.update_xaxes(range=[0, x_end], row=1, col=1)
-        self.widget.update_yaxes(range=list(y_ends), row=1, col=1)
+        above = sum(at[1] > high for at in bests)
+        more = f" ({above} more above)" if above else ""
+        self.widget.update_yaxes(range=list(y_ends), title_text=f"step time, s{more}", row=1, col=1)
 
     def _points(self, name: str, points: Sequence[tuple[tuple[float, float], Pick]]) -> None:
         self._picks[name] = [pick for _, pick in points]
@@ -171,7 +184,7 @@ class SearchChart:
                 self.widget.add_scatter(
                     name=entrant.name, mode="lines+markers+text",
                     line={"shape": "hv", "color": _COLOURS[number], "dash": _DASHES[number], "width": 2},
-                    marker={"size": 4}, showlegend=False, cliponaxis=False, row=2, col=1,
+                    marker={"size": 4}, showlegend=False, row=2, col=1,
                 )  # fmt: skip
                 self._curves[entrant.name] = self.widget.data[-1]
         live = {entrant.name: entrant for entrant in entrants}
@@ -182,18 +195,22 @@ class SearchChart:
         unit = " s" if over == SECONDS else " evaluations"
         for name, trace in self._curves.items():
             curve = curve_of(live[name], over) if name in live else []
-            text = [""] * (len(curve) - 1) + [name] * bool(curve)
+            last = name if sides.get(name) else ""
+            text = [""] * (len(curve) - 1) + [last] * bool(curve)
             trace.update(
                 x=[x for x, _ in curve], y=[y for _, y in curve], text=text,
-                textposition=sides.get(name, "middle right"),
+                textposition=sides.get(name) or "middle right",
                 hovertemplate=f"{name}<br>%{{x:.3g}}{unit}: %{{y:.4g}}<extra></extra>",
             )  # fmt: skip
         axis = "seconds of search" if over == SECONDS else "strategies costed"
         self.widget.update_xaxes(title_text=axis, row=2, col=1)
         found = OBJECTIVES[objective].unit if objective in OBJECTIVES else "s"
         unit = {"bytes": "B"}.get(found, found)
-        found_any = any(entrant.curve for entrant in entrants)  # an axis of nothing would count from -1 to 4
-        self.widget.update_yaxes(title_text=f"best, {unit}", showticklabels=found_any, row=2, col=1)
+        low_high = list(curve_range([entrant for entrant in entrants if entrant.curve]))
+        found_any = any(entrant.curve for entrant in entrants)  # an axis of nothing would count up to 1
+        self.widget.update_yaxes(
+            title_text=f"best, {unit}", range=low_high, showticklabels=found_any, row=2, col=1
+        )
         self.widget.update_xaxes(range=[0, longest * CURVE_ROOM], row=2, col=1)
 
     def _draw_theme(self, theme: str) -> None:
@@ -213,7 +230,8 @@ class SearchChart:
         self.traces["yours"].update(
             marker={"color": brand, "line": {"color": brand}}, textfont={"color": brand}
         )
-        self.traces["bound"].update(line={"color": second}, textfont={"color": second, "size": 11})
+        self.traces["bound"].update(line={"color": second})
+        self.traces["bound text"].update(textfont={"color": second, "size": 11})
         self.traces["no room"].update(line={"color": ink}, fillpattern={"fgcolor": second})
         self.traces["perhaps"].update(line={"color": ink})
         self.traces["perhaps text"].update(textfont={"color": ink, "size": 11})
@@ -231,8 +249,8 @@ _TRACES: dict[str, dict[str, Any]] = {
                 "fillcolor": "rgba(128,128,128,.05)",
                 "fillpattern": {"shape": "/", "size": 7, "solidity": 0.12, "fillmode": "overlay"}},
     "no room text": {"mode": "text", "text": ["does not fit"], "hoverinfo": "skip"},
-    "bound": {"mode": "lines+text", "line": {"width": 1, "dash": "dash"}, "textposition": "top right",
-              "hoverinfo": "skip"},
+    "bound": {"mode": "lines", "line": {"width": 1, "dash": "dash"}, "hoverinfo": "skip"},
+    "bound text": {"mode": "text", "hoverinfo": "skip"},
     "costed": {"mode": "markers", "marker": {"size": 4, "opacity": 0.55}, "hovertemplate": _HOVER},
     "over": {"mode": "markers", "marker": {"size": 5, "symbol": "x-thin-open", "opacity": 0.7},
              "hovertemplate": "does not fit: " + _HOVER},
@@ -259,7 +277,7 @@ def _figure() -> Any:
         height=HEIGHT_PX, width=WIDTH_PX, margin={"l": LEFT_PX, "r": RIGHT_PX, "t": 28, "b": 40},
         showlegend=False,
         paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", font={"size": 11}, hovermode="closest",
-        modebar={"remove": ["select2d", "lasso2d", "autoScale2d", "toImage", *UPLOADS],
+        modebar={"remove": ["select2d", "lasso2d", "autoScale2d", *UPLOADS],
                  "bgcolor": "rgba(0,0,0,0)"},
         dragmode="pan",
     )  # fmt: skip

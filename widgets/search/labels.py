@@ -15,6 +15,11 @@ SIDES = (
 MOST_CROWD = 600
 """Most points that names make room for: each costs some microseconds for every name."""
 
+SPARE_PX2 = 6.0
+"""Area by which two names may touch."""
+MOST_OUTSIDE = 0.04
+"""Share of a name that may stand outside of the drawing."""
+
 Box = tuple[float, float, float, float]
 
 
@@ -25,7 +30,10 @@ def place(
     size_px: tuple[float, float],
     crowd: Sequence[tuple[float, float]] = (),
 ) -> list[str]:
-    """Choose the side of each name: the first one that is free, else the one with the least overlap.
+    """Choose the side of each name: the first one that is free, else the one that covers the fewest points.
+
+    A name that would stand on another or outside of the drawing on every side has none, "", and is left out;
+    the first name always has one.
 
     Args:
         points: data coordinates.
@@ -40,14 +48,25 @@ def place(
         return [(x / x_end * size_px[0], (high - y) / (high - low) * size_px[1]) for x, y in several]
 
     at = pixels(points)
-    taken: list[Box] = [(x - 6, y - 6, x + 6, y + 6) for x, y in at]
-    taken += [(x - 2, y - 2, x + 2, y + 2) for x, y in pixels(crowd)[:MOST_CROWD]]
+    marks: list[Box] = [(x - 6, y - 6, x + 6, y + 6) for x, y in at]
+    marks += [(x - 2, y - 2, x + 2, y + 2) for x, y in pixels(crowd)[:MOST_CROWD]]
     frame = (0.0, 0.0, size_px[0], size_px[1])
-    found = []
+    texts: list[Box] = []
+    found: list[str] = []
     for (x, y), name in zip(at, names, strict=True):
         boxes = {side: _box(x, y, name, side) for side in SIDES}
-        side = min(SIDES, key=lambda s: _outside(boxes[s], frame) + sum(_overlap(boxes[s], b) for b in taken))
-        taken.append(boxes[side])
+        on_texts = {side: sum(_overlap(box, text) for text in texts) for side, box in boxes.items()}
+        free = [
+            side
+            for side, box in boxes.items()
+            if on_texts[side] <= SPARE_PX2 and _outside(box, frame) <= MOST_OUTSIDE * _area(box)
+        ]
+        if not free and found:
+            found.append("")
+            continue
+        cost = {side: _outside(box, frame) + _overlaps(box, marks) for side, box in boxes.items()}
+        side = min(free or SIDES, key=cost.__getitem__)
+        texts.append(boxes[side])
         found.append(side)
     return found
 
@@ -66,6 +85,13 @@ def _overlap(a: Box, b: Box) -> float:
     return wide * tall if wide > 0 and tall > 0 else 0.0
 
 
+def _overlaps(box: Box, others: Sequence[Box]) -> float:
+    return sum(_overlap(box, other) for other in others)
+
+
+def _area(box: Box) -> float:
+    return (box[2] - box[0]) * (box[3] - box[1])
+
+
 def _outside(box: Box, frame: Box) -> float:
-    area = (box[2] - box[0]) * (box[3] - box[1])
-    return area - _overlap(box, frame)
+    return _area(box) - _overlap(box, frame)

@@ -110,6 +110,7 @@ class SearchPanel(Panel):
             workload=own.workload,
             objective=asked.objective,
             memory_limit_bytes=asked.memory_limit_bytes,
+            min_samples_per_s=asked.min_samples_per_s,
             max_devices=asked.max_devices,
             weights=asked.weights,
             pins=pins,
@@ -301,7 +302,8 @@ class SearchPanel(Panel):
         own, asked = now.inputs, self.settings
         return Problem(
             graph=own.graph, cluster=own.cluster, workload=own.workload, objective=asked.objective,
-            memory_limit_bytes=asked.memory_limit_bytes, max_devices=asked.max_devices,
+            memory_limit_bytes=asked.memory_limit_bytes, min_samples_per_s=asked.min_samples_per_s,
+            max_devices=asked.max_devices,
         )  # fmt: skip
 
     def verdict(self) -> dict[str, Any] | None:

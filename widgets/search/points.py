@@ -21,6 +21,10 @@ NEAR_PX = 9
 """Pixels around a point with a name in which nothing else is drawn."""
 SECONDS, EVALUATIONS = "seconds", "evaluations"
 """What the curves of the best so far are drawn over."""
+FAR = 4.0
+"""Times the least value beyond which a point no longer stretches its axis, so that the others stay apart."""
+MOST_NAMES = 2
+"""Most names at one point that are spelt out."""
 Pick = tuple[str, Strategy, str]
 """(searcher, strategy, label) that a point of the chart stands for."""
 
@@ -98,13 +102,38 @@ def ranges(
     points: Sequence[tuple[float, float]], capacity: float, bound_s: float
 ) -> tuple[float, tuple[float, float]]:
     """Return the end of the memory axis, and both ends of the time axis: around all named points, with some
-    margin.
+    margin. The first point is always within; others only up to `FAR` times the least step time.
     """
     x_end = max(1.25 * capacity, 1.08 * max(x for x, _ in points))
-    high = max(y for _, y in points)
+    high = highest([y for _, y in points], at_least=points[0][1])
     low = min(bound_s, *(y for _, y in points))
     air = 0.1 * (high - low) or 0.1 * high
     return x_end, (max(0.0, low - air), high + 1.6 * air)
+
+
+def highest(values: Sequence[float], *, at_least: float = 0.0) -> float:
+    """Return the greatest value within `FAR` times the least one, or `at_least`."""
+    most = FAR * min(values)
+    return max(at_least, *(value for value in values if value <= most))
+
+
+def name_of(names: Sequence[str]) -> str:
+    """Return the text for the searchers of one point.
+
+    >>> name_of(["auto", "local"]), name_of(["dapple", "spp", "pase"])
+    ('auto, local', 'dapple and 2 more')
+    """
+    return ", ".join(names) if len(names) <= MOST_NAMES else f"{names[0]} and {len(names) - 1} more"
+
+
+def curve_range(entrants: Sequence[Entrant]) -> tuple[float, float]:
+    """Return both ends of the axis of the best so far; (0, 1) without any curve."""
+    values = [mark.value for entrant in entrants for mark in entrant.curve]
+    if not values:
+        return 0.0, 1.0
+    low, high = min(values), highest(values)
+    air = 0.1 * (high - low) or 0.1 * high or 1.0
+    return low - air, high + air
 
 
 def end_s(entrant: Entrant, over: str = SECONDS) -> float:
@@ -126,14 +155,9 @@ def curve_of(entrant: Entrant, over: str) -> list[tuple[float, float]]:
 def end_sides(
     entrants: Sequence[Entrant], x_end: float, width_px: float, over: str = SECONDS
 ) -> dict[str, str]:
-    """Return on which side each curve's name stands at its end."""
+    """Return on which side each curve's name stands at its end, "" where it has no room; the best first."""
+    entrants = sorted(entrants, key=lambda entrant: entrant.curve[-1].value)
     ends = [(end_s(entrant, over), entrant.curve[-1].value) for entrant in entrants]
-    values = [mark.value for entrant in entrants for mark in entrant.curve]
-    if not values:
-        return {}
-    air = 0.1 * (max(values) - min(values)) or 0.1 * max(values) or 1.0
     names = [entrant.name for entrant in entrants]
     size = (width_px - LEFT_PX - RIGHT_PX, 0.23 * HEIGHT_PX)
-    return dict(
-        zip(names, place(ends, names, (x_end, min(values) - air, max(values) + air), size), strict=True)
-    )
+    return dict(zip(names, place(ends, names, (x_end, *curve_range(entrants)), size), strict=True))

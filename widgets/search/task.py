@@ -57,6 +57,13 @@ class Spot:
     """Whether it fits devices and limits."""
     over_bytes: float
     """Bytes that are missing, on all devices together."""
+    short_samples_per_s: float = 0.0
+    """Samples per second that are missing to the throughput asked for."""
+
+    @property
+    def lacking(self) -> tuple[float, float]:
+        """What it lacks, by which the closest is told: bytes, then samples per second."""
+        return self.over_bytes, self.short_samples_per_s
 
 
 @dataclass(slots=True, kw_only=True)
@@ -260,7 +267,7 @@ class SearchTask:
         if progress.new is None:
             return
         spot = _spot(searcher, progress.new)
-        if not spot.fits and (self.closest is None or spot.over_bytes < self.closest.over_bytes):
+        if not spot.fits and (self.closest is None or spot.lacking < self.closest.lacking):
             self.closest = spot
         self._seen += 1
         if self._seen % self._every == 0:
@@ -326,4 +333,5 @@ def _spot(searcher: str, found: Candidate) -> Spot:
         peak_bytes=outcome.peak_memory_bytes,
         fits=found.value < float("inf"),
         over_bytes=outcome.over_bytes,
+        short_samples_per_s=outcome.short_samples_per_s,
     )

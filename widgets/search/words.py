@@ -13,7 +13,7 @@ from explorer.base.units import GIB, format_bytes, format_seconds
 from explorer.search import MOST_PROCESSES, OBJECTIVES, REFUSED, SEARCHERS, WEIGHTS, Candidate
 from explorer.search.comparison import ENDED, STOPPED, TIMED, UNABLE
 from explorer.search.side_by_side import ALL
-from explorer.views.search_table import strategy_words
+from explorer.views.search_table import strategy_words, too_slow
 from widgets.edits import whole_number
 from widgets.holds import Holds
 from widgets.panels import percent
@@ -22,7 +22,10 @@ from widgets.session import Point
 from .points import EVALUATIONS, SECONDS
 from .task import FAILED, SearchTask
 
-_UNITS = {"cost": ("cost", "dollars"), "energy": ("energy", "J"), "time_to_accuracy": ("to accuracy", "s")}
+_UNITS = {
+    "devices": ("number", "devices"), "cost": ("cost", "dollars"), "energy": ("energy", "J"),
+    "time_to_accuracy": ("to accuracy", "s"),
+}  # fmt: skip
 LONGEST_S = 86_400.0
 """Largest budget in seconds."""
 
@@ -35,6 +38,8 @@ class Settings:
     """A key of `explorer.search.OBJECTIVES`."""
     memory_limit_bytes: float = 0.0
     """Memory limit per device; 0 for that of the devices."""
+    min_samples_per_s: float = 0.0
+    """Least throughput in samples per second; 0 if none is asked for."""
     max_devices: int = 0
     """Most devices; 0 for all."""
     weights: str = WEIGHTS[0]
@@ -72,6 +77,9 @@ def fields(now: Point | None, settings: Settings, budget_s: float) -> dict[str, 
         {"key": "memory_limit", "label": "Memory limit, GiB", "kind": "text",
          "value": f"{limit / GIB:g}" if limit else "", "width_px": 112,
          "title": "Per device; empty for what the devices have"},
+        {"key": "min_throughput", "label": "At least, samples/s", "kind": "text",
+         "value": f"{settings.min_samples_per_s:g}" if settings.min_samples_per_s else "", "width_px": 112,
+         "title": "Throughput that every result reaches; empty for any"},
         {"key": "max_devices", "label": f"Devices, of {count}", "kind": "text",
          "value": str(settings.max_devices or count), "width_px": 84, "title": "Devices to use at most"},
         {"key": "weights", "label": "Weights", "kind": "select", "value": settings.weights,
@@ -117,10 +125,6 @@ def read_setting(now: Point | None, settings: Settings, key: str, value: Any) ->
             raise InputError(f"{key} is {value!r}", key=key, found=value, allowed=" or ".join(allowed))
         picked: dict[str, Any] = {name: str(value)}
         return replace(settings, **picked)
-    if key == "memory_limit":
-        text = str(value).strip().lower().removesuffix("gib").strip()
-        limit = _number(key, text, 1e6, "a number of GiB above 0, or empty for none") * GIB if text else 0.0
-        return replace(settings, memory_limit_bytes=limit)
     if key in _READ:
         name, read = _READ[key]
         return replace(settings, **{name: read(key, value)})
@@ -146,6 +150,18 @@ def _devices(now: Point | None, key: str, value: Any) -> int:
             allowed=f"1 to {count} devices",
         )
     return 0 if devices == count else devices
+
+
+def _limit(key: str, value: Any) -> float:
+    """Read the bytes of a memory limit as typed; 0 for none."""
+    text = str(value).strip().lower().removesuffix("gib").strip()
+    return _number(key, text, 1e6, "a number of GiB above 0, or empty for none") * GIB if text else 0.0
+
+
+def _floor(key: str, value: Any) -> float:
+    """Read a least throughput as typed; 0 for none."""
+    text = str(value).strip()
+    return _number(key, text, 1e12, "samples a second above 0, or empty for any") if text else 0.0
 
 
 def _named(key: str, value: Any) -> tuple[str, ...]:
@@ -195,6 +211,7 @@ _CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
 """Fields of few values: (setting, values)."""
 _READ: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
     "compared": ("compared", _named), "search_jobs": ("jobs", _processes),
+    "memory_limit": ("memory_limit_bytes", _limit), "min_throughput": ("min_samples_per_s", _floor),
 }  # fmt: skip
 """Fields that need nothing but their text: (setting, reader)."""
 
@@ -298,7 +315,7 @@ def _result(task: SearchTask, found: Candidate | None, yours: Candidate | None, 
     if yours is not None and math.isfinite(yours.value):
         text += f" ({percent(step / yours.outcome.step_time_s - 1)} against yours)"
     elif yours is not None:
-        text += "; yours does not fit"
+        text += "; yours is too slow" if too_slow(yours) else "; yours does not fit"
     text += "."
     if any(run.optimal and run.best is found for run in runs):
         text += " Proven optimal in its space."
@@ -322,4 +339,7 @@ def _nothing(task: SearchTask, yours: Candidate | None, held: str) -> str:
         if own > 0:
             lacks += f", yours {format_bytes(own)}"
         return f"Nothing fits. The closest lacks {lacks}: {strategy_words(near.strategy.job)}. {way_out}"
+    if near is not None and near.short_samples_per_s:
+        reached = f"{near.short_samples_per_s:.4g} samples/s too slow: {strategy_words(near.strategy.job)}"
+        return f"Nothing is fast enough. The closest is {reached}. Allow more devices, or ask for less."
     return "Nothing found." if costed or not refused else f"No strategy respects {held or 'the pins'}."

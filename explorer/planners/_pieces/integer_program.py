@@ -19,7 +19,7 @@ from explorer.base.errors import InputError
 from explorer.base.formats import parse_json
 from explorer.schedules._milp_program import Program
 
-CHILD = "explorer.schedules._milp_child"
+CHILD = "explorer.base.solver_process"
 PAUSE_S = 0.02
 MOST_NODES = 100_000
 """Nodes of the branch and bound."""

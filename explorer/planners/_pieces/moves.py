@@ -181,8 +181,8 @@ class Meter:
     def cost(self, plan: Plan, words: str = "") -> Generator[Candidate | None, None, float]:
         """Yield what was costed, and return the cost: the logarithm of the objective.
 
-        A plan that does not fit costs `UNFIT` and the logarithm of its missing bytes; one that cannot be run
-        infinitely much.
+        A plan that does not fit costs `UNFIT` and the logarithm of its missing bytes, one that is too slow
+        half of `UNFIT` and that of its missing samples per second; one that cannot be run infinitely much.
 
         Args:
             plan: a legal plan.
@@ -205,4 +205,7 @@ def cost_of(found: Candidate | None) -> float:
         return math.inf
     if math.isfinite(found.value):
         return math.log(max(found.value, 1e-30))
+    short = found.outcome.short_samples_per_s
+    if short and not found.over_bytes:
+        return UNFIT / 2 + math.log1p(short)
     return UNFIT + math.log1p(found.over_bytes)

@@ -15,6 +15,7 @@ solver starts from a list schedule, which also stands where a part has too many 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -107,14 +108,19 @@ def part_of(work: WorkGraph, nodes: range, *, done: bool) -> WorkGraph:
     )
 
 
-def in_chains(work: WorkGraph) -> WorkGraph:
-    """Return the same graph with nodes joined that pass all they make to one, which reads nothing else."""
-    while moves := _links(work):
+def in_chains(work: WorkGraph, *, room_bytes: float = math.inf) -> WorkGraph:
+    """Return the same graph with nodes joined that pass all they make to one, which reads nothing else.
+
+    Args:
+        work: the graph.
+        room_bytes: most bytes that joined nodes may hold, so that a device has room for them.
+    """
+    while moves := _links(work, room_bytes):
         work = joined(work, moves)
     return work
 
 
-def _links(work: WorkGraph) -> dict[int, int]:
+def _links(work: WorkGraph, room_bytes: float) -> dict[int, int]:
     made: list[set[int]] = [set() for _ in range(work.count)]
     read: list[set[int]] = [set() for _ in range(work.count)]
     for maker, readers in zip(work.producer.tolist(), work.readers, strict=True):
@@ -124,7 +130,7 @@ def _links(work: WorkGraph) -> dict[int, int]:
     found: dict[int, int] = {}
     for v in range(work.count):
         (u,) = read[v] if len(read[v]) == 1 else (-1,)
-        if u >= 0 and made[u] == {v} and u not in found:
+        if u >= 0 and made[u] == {v} and u not in found and work.held_bytes[[u, v]].sum() <= room_bytes:
             found[v] = u
     return found
 

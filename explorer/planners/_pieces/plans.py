@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from explorer.base.errors import InputError
 from explorer.search.evaluator import Candidate, Evaluator
 from explorer.search.exhaustive import divisors
 from explorer.search.problem import Problem
@@ -24,11 +25,19 @@ def sizes_worth_trying(problem: Problem, devices: int, *, replicas: int = 1) -> 
     Args:
         problem: the search problem.
         devices: devices, or groups of replicas that always share a microbatch.
-        replicas: of a group, among which every size divides evenly; none may.
+        replicas: of a group, among which every size divides evenly.
+
+    Raises:
+        InputError: the batch has no such divisor.
     """
     batch = problem.job.global_batch
     sizes = [size for size in divisors(batch) if size % replicas == 0]
-    wanted = [batch / (devices * many) for many in (1, 2, 4, 8)] if sizes else []
+    if not sizes:
+        raise InputError(
+            f"groups of {replicas} devices cannot share a batch of {batch} evenly", key="global_batch",
+            found=batch, allowed=f"a multiple of {replicas}, or fewer devices (--max-devices)",
+        )  # fmt: skip
+    wanted = [batch / (devices * many) for many in (1, 2, 4, 8)]
     return list(dict.fromkeys(min(sizes, key=lambda size: abs(size - ideal)) for ideal in wanted))
 
 

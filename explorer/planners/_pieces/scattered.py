@@ -1,11 +1,13 @@
-"""Strategies of placements that need not be contiguous: every node on a device, stages as coarse as possible.
+"""Strategies of placements that need not be contiguous: a device has several stages then.
 
-A device then has as many stages as its nodes make without a circle of stages, which a list schedule orders.
+A list schedule orders the stages. They are as coarse as possible without a circle, or, where it is known when
+the nodes start, end where something is sent: a stage is one action, so what a coarse one makes first would
+wait for its end, and branches on two devices would run one after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from explorer.planners._pieces.fleet import Fleet
 from explorer.planners._pieces.plans import strategy_of
@@ -19,7 +21,13 @@ SCHEDULE = "spp"
 
 
 def strategy_of_placement(
-    problem: Problem, work: WorkGraph, fleet: Fleet, device: Sequence[int], microbatch: int
+    problem: Problem,
+    work: WorkGraph,
+    fleet: Fleet,
+    device: Sequence[int],
+    microbatch: int,
+    *,
+    starts: Sequence[float] = (),
 ) -> Strategy:
     """Return the strategy in which every node runs on its group of devices.
 
@@ -29,7 +37,11 @@ def strategy_of_placement(
         fleet: the groups.
         device: per node, the number of its group.
         microbatch: samples of a microbatch.
+        starts: seconds at which each node starts, by which stages are cut; () for the coarsest ones.
     """
+    if starts:
+        cut = [(work.layers(nodes), fleet.order[device[nodes[0]]]) for nodes in runs(work, device, starts)]
+        return strategy_of(problem, cut, microbatch, schedule=SCHEDULE)
     number = {layer: device[v] for v, members in enumerate(work.members) for layer in members}
     template = Stage(layers=(problem.graph.layers[0].name,), meshes=(Mesh(devices=(0,)),))
     groups = [DeviceGroup(meshes=(Mesh(devices=own),), template=template) for own in fleet.order]
@@ -40,3 +52,34 @@ def strategy_of_placement(
         for stage in stages
     ]
     return strategy_of(problem, placed, microbatch, schedule=SCHEDULE)
+
+
+def runs(work: WorkGraph, device: Sequence[int], starts: Sequence[float]) -> list[tuple[int, ...]]:
+    """Return nodes that follow each other on a device, nothing sent or received in between, by their start.
+
+    Only the first node of a run reads what was made elsewhere, and only the last makes what is read there, so
+    that every run can begin and end when its nodes would.
+    """
+    sends, receives = set[int](), set[int]()
+    for maker, readers in zip(work.producer.tolist(), work.readers, strict=True):
+        far = [reader for reader in readers if device[reader] != device[maker]]
+        receives.update(far)
+        if far:
+            sends.add(maker)
+    order = sorted(range(work.count), key=lambda v: (starts[v], v))
+    found = [run for d in sorted(set(device)) for run in _runs_of(d, device, order, sends, receives)]
+    return sorted(found, key=lambda run: (starts[run[0]], run[0]))
+
+
+def _runs_of(
+    d: int, device: Sequence[int], order: Sequence[int], sends: set[int], receives: set[int]
+) -> Iterator[tuple[int, ...]]:
+    """Yield the runs of one device, in order."""
+    run: list[int] = []
+    for v in (v for v in order if device[v] == d):
+        if run and (run[-1] in sends or v in receives):
+            yield tuple(run)
+            run = []
+        run.append(v)
+    if run:
+        yield tuple(run)

@@ -267,5 +267,6 @@ CARRIED: Mapping[str, str] = {
     "Job.optimizer": "taken over",
     "Job.samples_per_epoch": "says nothing of a step",
     "Job.epochs": "says nothing of a step",
+    "Job.epochs_source": "says nothing of a step",
 }
 """Fields of the strategy and the job that a likeness takes over or counts, and how."""

@@ -25,6 +25,7 @@ from explorer.graph import LayerGraph
 from explorer.passes.static import run_static
 from explorer.pricing import Pricer, price
 from explorer.run.cases.build import Prepared
+from explorer.run.judging.flat_bytes import flat_bytes
 from explorer.simulation.lane_memory import MEMORY_PARTS, memory_by_lane
 from explorer.strategy import JobStrategy
 from explorer.tasks.placement import place
@@ -116,7 +117,7 @@ def predicted_bytes(priced: Prepared, graph: LayerGraph | None = None) -> list[f
     before they are added to the sums of earlier microbatches, while its activations go; where late layers
     have the weights and early ones the activations (convolutions), both are there in between. At an exchange
     its gradients are copied next to each other, beside all sums. A gradient that two layers of a piece give
-    is added up beside both parts.
+    is added up beside both parts. What ZeRO's flat weights add is in `run.judging.flat_bytes`.
 
     Args:
         priced: the program.
@@ -127,20 +128,22 @@ def predicted_bytes(priced: Prepared, graph: LayerGraph | None = None) -> list[f
     exchanged = _exchanged_bytes(priced)
     found = []
     for held, plain in zip(derived(program).sections, parts[:, :_TENSORS].sum(axis=1), strict=True):
-        fresh = [0.0]
+        fresh: list[float] = []
         update = 0.0
         given: dict[int, float] = {}
         for section, samples in held:
             own = memory[section]
             parts_bytes = 2 * _shared_bytes(priced, graph, section)
-            fresh.append(own.gradient_bytes + parts_bytes - own.activation_bytes_per_sample * samples)
-            fresh.append(_halfway_bytes(priced, graph, section, samples))
+            flat = flat_bytes(priced, section, samples)
+            gathering = own.gradient_bytes + parts_bytes - own.activation_bytes_per_sample * samples
+            halfway = _halfway_bytes(priced, graph, section, samples)
+            fresh += [flat.always + more for more in (0.0, gathering, halfway, flat.scattering)]
             mine = exchanged.get(section, {})
             given |= mine
             alone = max(0.0, own.gradient_bytes - sum(mine.values()))
-            update += own.weight_bytes + own.optimizer_bytes + alone
+            update += own.weight_bytes + own.optimizer_bytes + alone + flat.always + flat.part
         update += sum(given.values()) + max(given.values(), default=0.0)
-        found.append(max(float(plain) + max(fresh), update))
+        found.append(max(float(plain) + max(fresh, default=0.0), update))
     return found
 
 

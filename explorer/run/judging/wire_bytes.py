@@ -14,6 +14,7 @@ from typing import Any
 from explorer.base.units import dtype_bytes
 from explorer.graph import COMPUTE
 from explorer.run.cases.build import Prepared
+from explorer.run.judging.wire_places import CORNERS, known_places
 from explorer.run.ranks.lane import RankLanes
 from explorer.run.sharded.layout_model import ELEMENT_BYTES, ROUTED, ROUTING, STAGES
 from explorer.sharding.reshard import wire_factor
@@ -60,7 +61,10 @@ def wire_bytes(prepared: Prepared, rows: Sequence[Mapping[str, Any]]) -> list[Wi
             routed[op, layer] += count
             sent[{REPLICA: REPLICAS, STAGES: BETWEEN}.get(axis, INSIDE)] += count
     predicted = {INSIDE: _inside(prepared), REPLICAS: _replicas(prepared), BETWEEN: _between(prepared)}
-    known = {INSIDE: _known_inside(prepared) + _known_routing(prepared, routed)}
+    corners = sum(count for (op, _), count in routed.items() if op == CORNERS)
+    known = {
+        INSIDE: _known_inside(prepared) + _known_routing(prepared, routed) + known_places(prepared, corners)
+    }
     return [
         WireBytes(
             where=where, predicted_bytes=count, sent_bytes=float(sent[where]),

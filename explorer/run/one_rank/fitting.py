@@ -8,16 +8,16 @@ from explorer.actions import Action
 from explorer.base.errors import InputError
 from explorer.base.units import format_bytes
 from explorer.plan import Resolved
+from explorer.run.one_rank.faked_peers import SHARED_WEIGHTS
 from explorer.run.one_rank.stage_layers import FULL
 from explorer.simulation.one_job import simulate_job
 from explorer.simulation.report import Report
-from explorer.strategy import Stage
+from explorer.strategy import RESHARD_RUN, Stage
+from explorer.tasks.program import GATHER, B, F, Program
 from explorer.workload import Job
 
 PRECISION = "fp32"
 """Precision in which a slice runs."""
-MOST_ZERO = 2
-"""Highest level of ZeRO whose peers are faked: from the next one on they hold weights too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,12 +89,16 @@ def _shortened(resolved: Resolved, microbatches: int | None) -> tuple[Job, tuple
     before = job.global_batch // size
     after = min(before, microbatches or len(strategy.stages) + 1)
     changes = []
+    if (lane := max(len(row) for stage in strategy.stages for mesh in stage.meshes for row in mesh.rows)) > 1:
+        changes.append(("other ranks of its lane", str(lane - 1), "imagined, not timed"))
     if after != before:
         changes.append(("microbatches of a step", str(before), str(after)))
     if job.precision != PRECISION:
         changes.append(("precision", job.precision, PRECISION))
     if peers := max(zero_ranks(stage) for stage in strategy.stages) - 1:
         changes.append(("other ranks that share its states", str(peers), "faked"))
+    if peers and any(stage.zero >= SHARED_WEIGHTS for stage in strategy.stages):
+        changes.append(("gathers of weights", "before each block", "made here, not timed"))
     made = replace(job, global_batch=after * size, precision=PRECISION, gradient_precision="", framework="")
     return made, tuple(changes)
 
@@ -106,15 +110,18 @@ def zero_ranks(stage: Stage) -> int:
 
 def _dependent(stage: Stage) -> str:
     """Return why a rank of a stage needs other ranks for its own layers; empty if it does not."""
-    if any(len(row) > 1 for mesh in stage.meshes for row in mesh.rows):
-        return "its layers are sharded"
-    if stage.shares or (stage.meshes[0].replicas > 1 and stage.replicas != "split"):
-        return "its replicas work on unequal parts"
-    if stage.zero > MOST_ZERO:
-        return f"ZeRO level {stage.zero} gathers its weights"
-    if stage.recompute not in ("none", FULL):
-        return f"{stage.recompute} recomputation"
-    return "layers cut into slices" if stage.slices else ""
+    cut = any(len(row) > 1 for mesh in stage.meshes for row in mesh.rows)
+    unequal = bool(stage.shares) or (stage.meshes[0].replicas > 1 and stage.replicas != "split")
+    reasons = (
+        (unequal, "its replicas work on unequal parts"),
+        (bool(stage.zero) and stage.reshard == RESHARD_RUN, "its weights stay gathered over runs of actions"),
+        (stage.recompute not in ("none", FULL), f"{stage.recompute} recomputation"),
+        (bool(stage.slices), "layers cut into slices"),
+        (cut and stage.zero >= SHARED_WEIGHTS, "its layers are cut, and ZeRO 3 gathers their pieces"),
+        (cut and stage.recompute != "none", "its layers are cut, and computed again"),
+        (cut and bool(stage.axis_shares), "its lane's ranks have unequal pieces"),
+    )  # fmt: skip
+    return next((why for is_so, why in reasons if is_so), "")
 
 
 def _report(resolved: Resolved, job: Job) -> Report:
@@ -126,7 +133,25 @@ def _report(resolved: Resolved, job: Job) -> Report:
             key="engine", found=resolved.plan.strategy.job.schedule,
             allowed="a schedule without split backwards, or engine likeness",
         )  # fmt: skip
+    if _gathers_for_runs(report.timeline.program):
+        raise InputError(
+            "a slice gathers weights for every action", key="engine",
+            found=f"{resolved.plan.strategy.job.schedule}, which keeps them over several of a stage",
+            allowed="reshard: action, or engine likeness",
+        )  # fmt: skip
     return report
+
+
+def _gathers_for_runs(program: Program) -> bool:
+    """Tell whether weights that are divided stay gathered over several actions."""
+    sections = program.skeleton.sections
+    actions = sum(
+        slot.kind in (F, B)
+        and sections[slot.where].zero >= SHARED_WEIGHTS
+        and sections[slot.where].shards > 1
+        for slot in (program.slots[number] for number in program.slot.tolist())
+    )
+    return sum(program.slots[number].kind == GATHER for number in program.slot.tolist()) < actions
 
 
 def _require_room(needed: float, device: str) -> None:

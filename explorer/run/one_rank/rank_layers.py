@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -52,6 +52,34 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+class Layers(Protocol):
+    """Some layers of a rank, with the names of what they read, use and write."""
+
+    reads: Sequence[str]
+    parameters: Sequence[str]
+    writes: Sequence[str]
+
+    def __call__(
+        self, tensors: Mapping[str, torch.Tensor], parameters: Mapping[str, torch.Tensor], peers: FakedPeers
+    ) -> dict[str, torch.Tensor]:
+        """Run the layers."""
+
+
+class OneLayer:
+    """One layer, whole."""
+
+    def __init__(self, module: LayerModule) -> None:
+        self.module = module
+        self.reads, self.parameters, self.writes = module.reads, module.parameters, module.writes
+
+    def __call__(
+        self, tensors: Mapping[str, torch.Tensor], parameters: Mapping[str, torch.Tensor], peers: FakedPeers
+    ) -> dict[str, torch.Tensor]:
+        """Run the layer."""
+        del peers
+        return self.module(tensors, parameters)
+
+
 class RankLayers:
     """The layers of one rank with their weights, gradients and states."""
 
@@ -75,10 +103,11 @@ class RankLayers:
                 f"the module has no layer {missing[0]!r}", key="model", found=missing[0],
                 allowed="a plan of the graph that was captured from this module",
             )  # fmt: skip
-        self.modules = {s: StageLayers(program, stage, self.device) for s, stage in stages.items()}
-        shapes = {name: item.shape for name, item in source.module.named_parameters()}
-        names = dict.fromkeys(name for item in self.modules.values() for name in item.parameters)
-        self.weights = {name: self._weight(shapes[name]) for name in names}
+        self.shapes = {name: item.shape for name, item in source.module.named_parameters()}
+        self.modules = {s: self._stage(stage) for s, stage in stages.items()}
+        self.weights: dict[str, torch.Tensor] = {}
+        for module in self.modules.values():
+            self.weights |= self._drawn(module, [n for n in module.parameters if n not in self.weights])
         self.optimizer = Optimizer(optimizer, 1e-4)
         self.peers = FakedPeers(
             self.weights,
@@ -86,13 +115,27 @@ class RankLayers:
                 name: (stages[s].zero, zero_ranks(stages[s]))
                 for s, module in self.modules.items() for name in module.parameters
             },
+            self._now,
         )  # fmt: skip
+
+    def _stage(self, stage: Stage) -> Layers:
+        """Return the layers of a stage."""
+        return StageLayers(self.program, stage, self.device)
+
+    def _layer(self, name: str) -> Layers:
+        """Return one layer."""
+        return OneLayer(layer_module(self.program, (name,), device=self.device))
+
+    def _drawn(self, module: Layers, names: Sequence[str]) -> dict[str, torch.Tensor]:
+        """Draw some weights of a stage."""
+        del module
+        return {name: self._weight(self.shapes[name]) for name in names}
 
     def _weight(self, shape: Any) -> torch.Tensor:
         made = torch.ones(shape) if len(shape) == 1 else torch.randn(shape).mul_(0.02)
         return made.to(self.device).requires_grad_()
 
-    def _given(self, module: LayerModule | StageLayers, *, gradients: bool) -> dict[str, torch.Tensor]:
+    def _given(self, module: Layers, *, gradients: bool) -> dict[str, torch.Tensor]:
         """Make what others would send, in their sizes."""
         found = {}
         for name in module.reads:
@@ -126,29 +169,35 @@ class RankLayers:
             return time.perf_counter()
         return time.thread_time()
 
+    def _worked_s(self) -> float:
+        """Return the seconds so far without those of making what others would have sent."""
+        return self._now() - self.peers.spent_s
+
     def alone(self) -> list[LayerAlone]:
         """Time every layer by itself, and count what it keeps."""
         found = []
         for name in (name for stage in self.stages.values() for name in stage.layers):
-            module = layer_module(self.program, (name,), device=self.device)
+            module = self._layer(name)
             if module.writes:
+                self.peers.gather(module.parameters)
                 found.append(self._alone(name, module))
+                self.peers.release(module.parameters)
         return found
 
-    def _alone(self, name: str, module: LayerModule) -> LayerAlone:
+    def _alone(self, name: str, module: Layers) -> LayerAlone:
         pairs = []
         for _ in range(REPEATS + 1):
             given = self._given(module, gradients=True)
-            begin = self._now()
-            made = module(given, self.weights)
-            forward = self._now() - begin
+            begin = self._worked_s()
+            made = module(given, self.weights, self.peers)
+            forward = self._worked_s() - begin
             roots, came = self._roots(made)
             wanted = [x for x in given.values() if x.requires_grad]
             wanted += [self.weights[p] for p in module.parameters]
-            begin = self._now()
+            begin = self._worked_s()
             if roots and wanted:
                 torch.autograd.grad(roots, wanted, came, allow_unused=True)
-            pairs.append((forward, self._now() - begin))
+            pairs.append((forward, self._worked_s() - begin))
         return LayerAlone(
             layer=name,
             forward_s=median(pair[0] for pair in pairs[1:]),
@@ -156,7 +205,7 @@ class RankLayers:
             saved_bytes=self._saved_bytes(module),
         )
 
-    def _saved_bytes(self, module: LayerModule) -> float:
+    def _saved_bytes(self, module: Layers) -> float:
         saved: list[torch.Tensor] = []
 
         def keep(tensor: torch.Tensor) -> torch.Tensor:
@@ -165,7 +214,7 @@ class RankLayers:
 
         given = self._given(module, gradients=True)
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-            made = module(given, self.weights)
+            made = module(given, self.weights, self.peers)
         weights = {self.weights[name].untyped_storage().data_ptr() for name in module.parameters}
         kept = bytes_of(item for item in saved if item.untyped_storage().data_ptr() not in weights)
         del made
@@ -178,19 +227,19 @@ class RankLayers:
         for action in order:
             key = (action.stage, action.first_microbatch, action.copy)
             given = self._given(self.modules[action.stage], gradients=True) if action.op == "F" else {}
-            begin = self._now()
+            begin = self._worked_s()
             if action.op == "F":
-                waiting[key] = self._roots(self.modules[action.stage](given, self.weights))
+                waiting[key] = self._roots(self.modules[action.stage](given, self.weights, self.peers))
             elif action.op == "B":
                 roots, came = waiting.pop(key)
                 torch.autograd.backward(roots, came)
                 del roots, came
             else:
                 self._update(self.modules[action.stage])
-            times[f"{action.op}{action.stage}"].append(self._now() - begin)
+            times[f"{action.op}{action.stage}"].append(self._worked_s() - begin)
         return dict(times)
 
-    def _update(self, module: StageLayers) -> None:
+    def _update(self, module: Layers) -> None:
         self.optimizer.step(self.peers.own(module.parameters), self.peers.gradients(module.parameters))
         for name in module.parameters:
             self.weights[name].grad = None
@@ -198,6 +247,6 @@ class RankLayers:
     def counted(self, order: Sequence[Action]) -> float:
         """Return the peak bytes of tensors while actions run."""
         states = [*self.optimizer.first.values(), *self.optimizer.second.values()]
-        with counted(self.device, [*self.weights.values(), *states]) as found:
+        with counted(self.device, [*self.weights.values(), *self.peers.held, *states]) as found:
             self.play(order)
         return found.peak

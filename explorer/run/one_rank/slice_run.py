@@ -9,15 +9,17 @@ machine, bytes by the simulation of the plan in the precision that runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 
+from explorer.base.errors import InputError
 from explorer.cluster import Cluster
 from explorer.costs.compute import layer_costs
 from explorer.costs.memory import stage_memory
 from explorer.costs.update_time import update_seconds
 from explorer.graph import LayerGraph
-from explorer.models.captured_program import Capturing, capture_program
-from explorer.plan import Resolved
+from explorer.models.captured_program import CapturedProgram, Capturing, capture_program
+from explorer.plan import Resolved, located
 from explorer.pricing.layer_columns import sharded_of
 from explorer.run.judging.compare import relative_pct, verdict_of
 from explorer.run.judging.cost_check import (
@@ -27,10 +29,18 @@ from explorer.run.judging.cost_check import (
     clock_of,
     unfit,
 )
+from explorer.run.one_rank.cut_layers import CutRankLayers
 from explorer.run.one_rank.findings import ActionSeconds, LayerBytes, SliceCheck
 from explorer.run.one_rank.fitting import PRECISION, Fitted, fit, zero_ranks
 from explorer.run.one_rank.rank_layers import LayerAlone, RankLayers, one_thread
 from explorer.run.one_rank.stage_layers import FULL
+from explorer.run.own.own_model import OwnModel
+from explorer.run.own.own_source import own_source
+from explorer.run.own.planned_layers import planned_layers
+from explorer.run.sharded.own_check import require_pieces
+from explorer.run.sharded.requests import request_of
+from explorer.sharding.result import FloatArray
+from explorer.sharding.stage import Request
 from explorer.strategy import Stage
 
 
@@ -62,7 +72,7 @@ def run_slice(
     tell(f"capturing the model for {fitted.samples} samples")
     program = capture_program(source, samples=fitted.samples)
     with one_thread():
-        runner = RankLayers(program, source, fitted.stages, fitted.job.optimizer, device)
+        runner = _runner(resolved, fitted, program, source, device)
         tell("timing every layer by itself")
         alone = runner.alone()
         tell("running the rank's order")
@@ -80,7 +90,7 @@ def run_slice(
         rank=fitted.lane, stages=tuple(fitted.stages), device=runner.name, clock=clock_of(runner.name),
         profile=f"{known.name}: {known.title}" if known else "",
         costs_missing=missing, shortened=fitted.shortened, actions=actions,
-        layers=_layer_seconds(alone, program.graph, known, fitted.samples),
+        layers=_layer_seconds(alone, resolved.graph if is_cut(fitted) else program.graph, known, fitted),
         saved=_layer_bytes(alone, resolved.graph, fitted),
         memory=RankBytes(rank=fitted.lane, predicted_bytes=fitted.peak_bytes, measured_bytes=peak),
         predicted_s=predicted, measured_s=measured, error_pct=error,
@@ -90,14 +100,57 @@ def run_slice(
     )  # fmt: skip
 
 
+def _runner(
+    resolved: Resolved, fitted: Fitted, program: CapturedProgram, source: Capturing, device: str
+) -> RankLayers:
+    """Make the layers of the rank: whole, or its pieces of them."""
+    optimizer = fitted.job.optimizer
+    if not is_cut(fitted):
+        return RankLayers(program, source, fitted.stages, optimizer, device)
+    request = request_of(resolved.plan.strategy.job)
+    model = _laid_out(resolved, request, source)
+    require_pieces(model, fitted.samples)
+    return CutRankLayers(model, program, source, fitted.stages, optimizer, device)
+
+
+def is_cut(fitted: Fitted) -> bool:
+    """Tell whether the rank has pieces of its layers."""
+    return any(len(row) > 1 for stage in fitted.stages.values() for mesh in stage.meshes for row in mesh.rows)
+
+
+def _laid_out(resolved: Resolved, request: Request, source: Capturing) -> OwnModel:
+    """Return the model with the layout of the plan's lanes.
+
+    Raises:
+        InputError: experts, whose tokens come from the other ranks.
+    """
+    _, item = resolved.plan.models[0]
+    own = own_source(
+        located(item.reference, resolved.folder), settings=dict(item.settings),
+        sequence_length=item.sequence_length or None, opened=source,
+    )  # fmt: skip
+    if any(layer.kind == "experts" for layer in own.graph.layers):
+        raise InputError(
+            "a rank alone has no tokens of others for its experts", key="engine", found="slice",
+            allowed="whole layers, or engine layers",
+        )  # fmt: skip
+    layouts = (request.layout, *(override.layout for override in request.overrides))
+    named = {layer.name: layer.name for layer in own.graph.layers}
+    dims = {dim for layout in layouts for dim, _ in layout}
+    return replace(
+        own.model, layout=request.layout, axes=request.sizes,
+        exceptions=tuple((override.layers, override.layout) for override in request.overrides),
+        planned=planned_layers(own.graph, named, resolved.graph, dims),
+    )  # fmt: skip
+
+
 def _layer_seconds(
-    alone: Sequence[LayerAlone], graph: LayerGraph, profile: Cluster | None, samples: int
+    alone: Sequence[LayerAlone], graph: LayerGraph, profile: Cluster | None, fitted: Fitted
 ) -> list[LayerSeconds]:
     """Put the profile's seconds beside those of every layer; 0 without a profile."""
-    costs = None
-    if profile is not None:
-        kind = profile.device_kinds[0]
-        costs = layer_costs(graph, kind, samples=samples, precision=PRECISION).seconds
+    samples = fitted.samples
+    stage = next(iter(fitted.stages.values()))
+    costs = None if profile is None else _seconds(graph, profile, stage, samples)
     found = []
     for item in alone:
         at = graph.index[item.layer]
@@ -144,15 +197,25 @@ def _predicted_s(op: str, stage: Stage, graph: LayerGraph, fitted: Fitted, profi
     kind = profile.device_kinds[0]
     if op == "U":
         held = {use.name for name in stage.layers for use in graph.layer[name].parameters}
-        elements = sum(graph.parameter[name].elements for name in held)
+        part = sharded_of(graph, stage).shards.parameter_fraction
+        elements = sum(part.get(name, 1.0) * graph.parameter[name].elements for name in held)
         return update_seconds(
             kind, elements=elements / zero_ranks(stage),
             optimizer=fitted.job.optimizer, precision=PRECISION,
         )  # fmt: skip
     layers = [graph.index[name] for name in stage.layers]
-    costs = layer_costs(graph, kind, samples=fitted.samples, precision=PRECISION).seconds[:, layers]
+    costs = _seconds(graph, profile, stage, fitted.samples)[:, layers]
     work = costs[0].sum() if op == "F" else costs[1:].sum()
     if op == "B" and stage.recompute == FULL:
         blocks = [graph.layers[i].block for i in layers]
         work += costs[0][[bool(block) or not any(blocks) for block in blocks]].sum()
     return float(work) + kind.software.action_overhead_s
+
+
+def _seconds(graph: LayerGraph, profile: Cluster, stage: Stage, samples: int) -> FloatArray:
+    """Return the seconds of forward, input and weight gradient of all layers as a stage's ranks have them."""
+    shards = sharded_of(graph, stage).shards
+    return layer_costs(
+        graph, profile.device_kinds[0], samples=samples, precision=PRECISION,
+        work=shards.work, split=shards.split, alike=shards.alike,
+    ).seconds  # fmt: skip

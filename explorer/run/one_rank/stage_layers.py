@@ -1,51 +1,98 @@
-"""The layers of a stage as one rank runs them: at once, or block by block where they are recomputed."""
+"""The layers of a stage as one rank runs them: at once, or block by block where something is made again."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
 from itertools import groupby
+from typing import NamedTuple
 
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from explorer.graph import Layer
 from explorer.models.captured_program import CapturedProgram
+from explorer.run.one_rank.faked_peers import SHARED_WEIGHTS, FakedPeers
 from explorer.run.own.layer_modules import LayerModule, layer_module
 from explorer.strategy import Stage
 
 FULL = "full"
+Tensors = dict[str, torch.Tensor]
+
+
+class Part(NamedTuple):
+    """Layers that run together."""
+
+    module: LayerModule
+    """The layers."""
+    again: bool
+    """Whether a backward computes them again."""
 
 
 class StageLayers:
     """The layers of a stage.
 
     Under full recomputation a block keeps only its inputs for the backward, layers outside of blocks keep
-    what they save, and a stage without blocks is one block: so the cost model counts
-    (`explorer.costs.memory`).
+    what they save, and a stage without blocks is one block. Where weights are divided over replicas (ZeRO 3)
+    a block has its weights, and the next one its own already, while it works; a layer outside of blocks is
+    one. So the cost model counts (`explorer.costs.memory`).
     """
 
     def __init__(self, program: CapturedProgram, stage: Stage, device: torch.device) -> None:
         self._whole = layer_module(program, stage.layers, device=device)
         self.reads, self.parameters = self._whole.reads, self._whole.parameters
         self.writes = self._whole.writes
-        self._parts: list[tuple[LayerModule, bool]] = []
-        """Modules in the order of the graph, and whether each is computed again."""
-        if stage.recompute == FULL:
-            graph, mine = program.graph, set(stage.layers)
-            inside = [layer for layer in graph.layers if layer.name in mine]
-            blocks = any(layer.block for layer in inside)
-            for block, layers in groupby(inside, key=lambda layer: layer.block):
+        self._divided = stage.zero >= SHARED_WEIGHTS
+        self._parts: list[Part] = []
+        """In the order of the graph; empty where all runs at once."""
+        graph, mine, full = program.graph, set(stage.layers), stage.recompute == FULL
+        inside = [layer for layer in graph.layers if layer.name in mine]
+        blocks = any(layer.block for layer in inside)
+
+        def block_of(layer: Layer) -> tuple[str, str]:
+            apart = self._divided and not layer.block and (blocks or not full)
+            return layer.block, layer.name if apart else ""
+
+        if full or self._divided:
+            for (block, _), layers in groupby(inside, key=block_of):
                 module = layer_module(program, tuple(layer.name for layer in layers), device=device)
-                self._parts.append((module, bool(block) or not blocks))
+                self._parts.append(Part(module, full and (bool(block) or not blocks)))
 
     def __call__(
-        self, tensors: Mapping[str, torch.Tensor], parameters: Mapping[str, torch.Tensor]
-    ) -> dict[str, torch.Tensor]:
-        """Run the layers; the arguments are those of `LayerModule`."""
+        self, tensors: Mapping[str, torch.Tensor], parameters: Mapping[str, torch.Tensor], peers: FakedPeers
+    ) -> Tensors:
+        """Run the layers.
+
+        Args:
+            tensors: what they read, by name.
+            parameters: what they use, by name.
+            peers: who has the other parts of divided weights.
+        """
         if not self._parts:
             return self._whole(tensors, parameters)
         known = dict(tensors)
-        for module, again in self._parts:
+        for i, (module, again) in enumerate(self._parts):
+            self._gather(peers, i, i + 1)
             run = partial(module, {name: known[name] for name in module.reads}, parameters)
-            known |= checkpoint(run, use_reentrant=False) if again else run()
+            made: Tensors = checkpoint(run, use_reentrant=False) if again else run()
+            if self._divided:
+                peers.release(module.parameters)
+                self._gather_before_backward(peers, i, made)
+            known |= made
         return {name: known[name] for name in self.writes}
+
+    def _gather(self, peers: FakedPeers, *parts: int) -> None:
+        for i in parts if self._divided else ():
+            if 0 <= i < len(self._parts):
+                peers.gather(self._parts[i].module.parameters)
+
+    def _gather_before_backward(self, peers: FakedPeers, i: int, made: Tensors) -> None:
+        """Gather a part's weights, and those of the one before it, when a gradient of what it made comes."""
+
+        def come(gradient: torch.Tensor) -> None:
+            del gradient
+            self._gather(peers, i, i - 1)
+
+        for value in made.values():
+            if value.requires_grad:
+                value.register_hook(come)  # type: ignore[no-untyped-call]

@@ -40,7 +40,7 @@ _AS_IS = (
     | operators.CONVOLUTIONS
     | _words(
         """squeeze unsqueeze flatten unflatten contiguous clone alias to _to_copy type_as float double detach
-        dropout view_as reshape_as expand_as repeat_interleave embedding batch_norm stack where masked_fill
+        dropout view_as reshape_as expand_as repeat_interleave embedding stack where masked_fill
         _assert_tensor_metadata zeros_like ones_like full_like empty_like"""
     )
 )
@@ -166,6 +166,7 @@ class PieceLayer:
             if not local[item] and axes is not None and self.pieces.splits(axes):
                 known[item] = self.pieces.cut(value[item], axes)
         name = str(getattr(node.target, "_opname", getattr(node.target, "__name__", node.target)))
+        known |= self._running(node, name, known)
         args = _filled(self._args(node, name), known)
         self._check(node, name, args)
         made = node.target(*args, **_filled(node.kwargs, known))
@@ -177,6 +178,19 @@ class PieceLayer:
         ):
             self._refuse(name, f"gives {tuple(made.shape)} in place of {self.pieces.shape(axes)}")
         return made
+
+    def _running(self, node: Any, name: str, known: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Return the running statistics of the channels that this rank has, of a norm by channel."""
+        first, *others = node.all_input_nodes
+        axes = self._axes(first)
+        if name != "batch_norm" or axes is None or not self.pieces.splits(axes[1:2]):
+            return {}
+        count = self.pieces.whole(axes[1:2])
+        return {
+            item: self.pieces.cut(known[item], axes[1:2])
+            for item in others
+            if not self._is_split(item) and tuple(known[item].shape) == count
+        }
 
     def _args(self, node: Any, name: str) -> tuple[Any, ...]:
         """Return a node's arguments, with the sizes of pieces where it says sizes of its result."""
@@ -216,6 +230,9 @@ class PieceLayer:
     def _check(self, node: Any, name: str, args: Sequence[Any]) -> None:
         """Refuse what takes an axis apart, or adds up over one, of which this rank has a part."""
         bare = name.rstrip("_") or name
+        if bare == "batch_norm" or "pool" in bare:
+            self._check_places(node, bare)
+            return
         if bare == "getitem" or bare in _AS_IS or torch.Tag.pointwise in getattr(node.target, "tags", ()):
             return
         first = next((item for item in node.all_input_nodes if self._axes(item) is not None), None)
@@ -224,6 +241,8 @@ class PieceLayer:
             return
         dim = _dimension(bare, node)
         over = axes if dim is None else axes[dim : dim + 1 or None]
+        if bare in operators.REDUCTIONS and len(node.args) > 1 and isinstance(node.args[1], (list, tuple)):
+            over = tuple(axes[d] for d in node.args[1])
         if bare in operators.NORMS - operators.CHANNEL_NORMS:
             self._check_norm(node, name, axes)
         elif bare in operators.ATTENTIONS:
@@ -236,6 +255,13 @@ class PieceLayer:
     def _is_split(self, node: Any) -> bool:
         axes = self._axes(node)
         return axes is not None and self.pieces.splits(axes)
+
+    def _check_places(self, node: Any, name: str) -> None:
+        """Refuse statistics over channels, or windows, that go over an axis of which a rank has a part."""
+        axes = self._axes(node.args[0]) or ()
+        over = axes[-int(name[name.index("d") - 1]) :] if "pool" in name else (axes[0], *axes[2:])
+        if self.pieces.splits(over):
+            self._refuse(name, "goes over an axis of which a rank has a part")
 
     def _check_norm(self, node: Any, name: str, axes: TensorAxes) -> None:
         shape = next((item for item in node.args if isinstance(item, (list, tuple))), ())

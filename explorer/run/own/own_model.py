@@ -13,6 +13,7 @@ from functools import cached_property
 from explorer.base.errors import InputError
 from explorer.run.lane_layout import LaneLayout
 from explorer.run.model import PRECISIONS
+from explorer.run.own.planned_layers import Planned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +62,8 @@ class OwnModel(LaneLayout):
     """What layers pass on."""
     reads: tuple[tuple[int, ...], ...] = ()
     """Per layer: the tensors that it reads of others."""
+    planned: tuple[Planned, ...] = ()
+    """What layers take over from the plan's graph, whose names of dimensions its layout speaks of."""
     elements: int = 0
     """Scalars of all parameters."""
     dtype: str = "fp32"

@@ -27,6 +27,7 @@ from explorer.run.cases.likeness import Scaled, UnitSize, scale
 from explorer.run.lane_layout import LaneLayout
 from explorer.run.own.own_model import OwnModel
 from explorer.run.own.own_source import OwnSource, own_source
+from explorer.run.own.planned_layers import as_planned, planned_layers
 from explorer.run.own.shortened import Shortened
 from explorer.run.own.shortening import (
     Keep,
@@ -125,7 +126,7 @@ def own_scaled(
     scaled = replace(
         like,
         model=model,
-        graph=own.graph,
+        graph=as_planned(own.graph, model.planned),
         eager=own.eager,
         strategy=like.strategy.with_stages(made),
         validated=(
@@ -156,7 +157,10 @@ def _laid_out(own: OwnSource, lane: LaneLayout, named: Mapping[str, str], plan: 
     Raises:
         InputError: a dimension of the layout that the plan's graph has and the module's does not.
     """
-    here, there = ({dim.name for layer in graph.layers for dim in layer.dims} for graph in (own.graph, plan))
+    layouts = (lane.layout, *(layout for _, layout in lane.exceptions))
+    planned = planned_layers(own.graph, named, plan, {dim for layout in layouts for dim, _ in layout})
+    made = as_planned(own.graph, planned)
+    here, there = ({dim.name for layer in graph.layers for dim in layer.dims} for graph in (made, plan))
     exceptions = tuple(
         (tuple(n for n, of in named.items() if any(fnmatchcase(of, p) for p in patterns)), layout)
         for patterns, layout in lane.exceptions
@@ -167,7 +171,10 @@ def _laid_out(own: OwnSource, lane: LaneLayout, named: Mapping[str, str], plan: 
             f"the module has no dimension {missing[0]!r} that its lanes could cut", key="layout",
             found=missing[0], allowed=", ".join(sorted(here & there)),
         )  # fmt: skip
-    return replace(own.model, layout=lane.layout, axes=lane.axes, exceptions=exceptions, uneven=lane.uneven)
+    return replace(
+        own.model, layout=lane.layout, axes=lane.axes, exceptions=exceptions, uneven=lane.uneven,
+        planned=planned,
+    )  # fmt: skip
 
 
 def on_lane(stage: Stage, model: LaneLayout) -> Stage:

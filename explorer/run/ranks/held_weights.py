@@ -63,6 +63,10 @@ class HeldWeights:
         del name
         return whole
 
+    def held(self) -> list[torch.Tensor]:
+        """Return the tensors that a round starts with."""
+        return list(self.current.values())
+
     def present(self, name: str) -> torch.Tensor:
         """Return the present values of that."""
         return self.current[name].detach()

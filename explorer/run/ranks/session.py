@@ -222,7 +222,7 @@ def _computing(
         if compute is not None:
             compute.reset()
         if compute is not None and case.count_bytes:
-            with counted(transport.device, compute.current.values()) as found:
+            with counted(transport.device, compute.held()) as found:
                 record = _play(plan, compute, transport, hooks, case, desk)
             record["peak_bytes"] = found.peak
         else:

@@ -134,21 +134,29 @@ class FlatWeights:
 
     # -- gradients --------------------------------------------------------------------------------
 
-    def begin_reduce(self, gradients: Mapping[str, torch.Tensor]) -> tuple[Any, torch.Tensor, torch.Tensor]:
-        """Begin to add up gradients, each rank its part; return (what to wait for, part, flat)."""
+    def begin_reduce(self, gradients: dict[str, torch.Tensor]) -> tuple[Any, torch.Tensor, torch.Tensor]:
+        """Begin to add up gradients, each rank its part; return (what to wait for, what comes, flat).
+
+        `gradients` are taken out as they are copied, so that each is there once only. Parts are exchanged and
+        added up here: a reduce-scatter of gloo copies all of its input, and tells its end only who waits.
+        """
         each = self._part.numel()
         flat = self._part.new_zeros(each * self.lines.size)
         start = 0
         for name, leaf in self.weights.items():
             if name in gradients:
-                flat[start : start + leaf.numel()] = gradients[name].reshape(-1)
+                flat[start : start + leaf.numel()] = gradients.pop(name).reshape(-1)
             start += leaf.numel()
         self.reductions += 1
         if self.lines.size == 1:
-            return None, flat.clone(), flat
+            return None, flat, flat
         self.meter.count("reduce_scatter", "replica", each * flat.element_size() * (self.lines.size - 1))
-        part = flat.new_empty(each)
-        return dist.reduce_scatter_tensor(part, flat, group=self.lines.inner, async_op=True), part, flat
+        came = torch.empty_like(flat)
+        return dist.all_to_all_single(came, flat, group=self.lines.inner, async_op=True), came, flat
+
+    def sum_of(self, came: torch.Tensor) -> torch.Tensor:
+        """Return the sum of what all ranks sent for this rank's part, added up in their order."""
+        return came.view(self.lines.size, -1).sum(0)
 
     def add(self, part: torch.Tensor) -> None:
         """Take a part of the sum in; over several groups of replicas it is added up first."""

@@ -200,7 +200,7 @@ def softmax(here: Here, reads: Tensors, weights: Tensors) -> torch.Tensor:
     lines = here.lines("all_reduce")
     if not lines:
         return torch.softmax(x, position)
-    powers = torch.exp(x - largest(lines, x.amax(position, keepdim=True)))
+    powers = torch.exp(x - largest(lines, x.detach().amax(position, keepdim=True)))
     return powers / summed(lines, powers.sum(position, keepdim=True))
 
 
@@ -214,11 +214,16 @@ def look_up(here: Here, reads: Tensors, weights: Tensors) -> torch.Tensor:
     size = here.shapes[use.name][use.dims.index("vocab") + 1]
     if len(mine) == size:
         return F.embedding(reads[0], table)
-    known = torch.full((size,), -1, dtype=torch.int64)
-    known[torch.from_numpy(mine)] = torch.arange(len(mine))
-    local = known.to(reads[0].device)[reads[0]]
+    local = _places_of(reads[0], mine, size)
     found = F.embedding(local.clamp(min=0), table)
     return found * (local >= 0).unsqueeze(-1)
+
+
+def _places_of(numbers: torch.Tensor, mine: Indices, size: int) -> torch.Tensor:
+    """Return the place of numbers below `size` among those that this rank has; -1 for others."""
+    known = torch.full((size,), -1, dtype=torch.int64)
+    known[torch.from_numpy(mine)] = torch.arange(len(mine))
+    return known.to(numbers.device)[numbers]
 
 
 def _positions(here: Here, device: torch.device) -> torch.Tensor:
@@ -236,11 +241,11 @@ def cross_entropy(here: Here, reads: Tensors, weights: Tensors) -> torch.Tensor:
     if not lines:
         losses = F.cross_entropy(logits.movedim(position, 1), targets, reduction="none")
     else:
-        classes = torch.from_numpy(here.read_indices(0)[position]).to(logits.device)
+        local = _places_of(targets, here.read_indices(0)[position], here.shapes[use.name][position])
         logits = logits.movedim(position, -1)
-        top = largest(lines, logits.amax(-1))
+        top = largest(lines, logits.detach().amax(-1))
         total = summed_for_all(lines, torch.exp(logits - top.unsqueeze(-1)).sum(-1))
-        own = (logits * (targets.unsqueeze(-1) == classes)).sum(-1)
+        own = logits.gather(-1, local.clamp(min=0).unsqueeze(-1)).squeeze(-1) * (local >= 0)
         losses = torch.log(total) + top - summed_for_all(lines, own)
     tokens = math.prod(
         n for n, dim in zip(here.shapes[use.name][1:], use.dims, strict=True) if dim not in here.fixed

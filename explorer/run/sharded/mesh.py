@@ -27,6 +27,8 @@ class Meter:
     """(way, operation, mesh axis, what for) -> bytes."""
     times: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
     """The same keys -> number of operations."""
+    imagined_s: float = 0.0
+    """Processor seconds of making what imagined ranks would have sent."""
     _way: str = ""
     what: str = ""
     """What is sent now."""
@@ -69,7 +71,7 @@ class Line:
     place: int
     """Place of this rank among them."""
     group: Any
-    """Their process group; None for a line of one."""
+    """Their process group; None for a line of one, or where the others are imagined."""
     meter: Meter
     """Where bytes are counted."""
 
@@ -93,6 +95,13 @@ class RankMesh:
     """Bytes that this rank sent over any of them."""
     device: torch.device
     """Device on which its tensors live."""
+
+
+def imagined_mesh(axes: Sequence[tuple[str, int]], device: torch.device) -> RankMesh:
+    """Return the first rank's place in a mesh whose other ranks are imagined: they send zeros."""
+    meter = Meter()
+    lines = tuple(Line(name, tuple(range(size)), 0, None, meter) for name, size in axes)
+    return RankMesh(axes=tuple(axes), place=(0,) * len(axes), lines=lines, meter=meter, device=device)
 
 
 def open_mesh(

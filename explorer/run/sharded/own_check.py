@@ -17,7 +17,7 @@ from explorer.run.ranks.modules import Samples
 from explorer.run.sharded.execution import COMPUTE
 from explorer.run.sharded.here import Here
 from explorer.run.sharded.layout_units import WHOLE, alone
-from explorer.run.sharded.mesh import Line, Meter, RankMesh
+from explorer.run.sharded.mesh import imagined_mesh
 from explorer.run.sharded.own_execution import (
     OwnExecution,
     OwnShapes,
@@ -42,7 +42,7 @@ def require_pieces(model: OwnModel, samples: int) -> None:
     Raises:
         InputError: a layer that has no arithmetic for its pieces.
     """
-    units = OwnPieces(model, first_rank(model))
+    units = OwnPieces(model, imagined_mesh(model.mesh_axes, CPU))
     samples *= units.replicas
     program = units.own.program(samples)
     for name in (program.tensor_at.get(node, "") for node in program.outputs):
@@ -61,14 +61,6 @@ def require_pieces(model: OwnModel, samples: int) -> None:
                 _require_alike(model, whole, whole.here[layer.name], data, layer)
             else:
                 _try(run, here, layer)
-
-
-def first_rank(model: OwnModel) -> RankMesh:
-    """Return the first rank's place in a lane, with no others to reach."""
-    meter = Meter()
-    axes = model.mesh_axes
-    lines = tuple(Line(name, tuple(range(size)), 0, None, meter) for name, size in axes)
-    return RankMesh(axes=axes, place=(0,) * len(axes), lines=lines, meter=meter, device=CPU)
 
 
 def _try(run: OwnExecution, here: Here, layer: Layer) -> None:
@@ -125,9 +117,12 @@ def _require_alike(model: OwnModel, whole: OwnExecution, here: Here, data: Sampl
         ) from None  # fmt: skip
     found = made if isinstance(made, tuple) else (made,)
     for one, other in zip(found, _by_operators(whole, layer, reads, weights), strict=True):
-        scale = max(float(other.abs().max()), 1e-30)
-        total = one.sum() if other.dim() == 0 else one
-        if total.shape != other.shape or float((total - other).abs().max()) > BOUND[model.dtype] * scale:
+        # a module's loss may be the mean over its samples
+        summed = layer.kind == "loss" or other.dim() == 0
+        total, whole_total = (one.sum(), other.sum()) if summed else (one, other)
+        scale = max(float(whole_total.abs().max()), 1e-30)
+        same = total.shape == whole_total.shape
+        if not same or float((total - whole_total).abs().max()) > BOUND[model.dtype] * scale:
             raise InputError(
                 f"layer {layer.name!r} computes something else than layers of kind {layer.kind!r} do",
                 key="layout", found=layer.name,
@@ -167,7 +162,7 @@ def _by_operators(
         use.name: x.reshape(nothing.shape(ways.parameter_axes(use.name)))
         for use, x in zip(layer.parameters, weights, strict=True)
     }
-    if layer.kind == "loss":
+    if layer.kind == "loss" and whole.program.loss:
         return [layer_module(whole.program, (layer.name,), writes=())(tensors, parameters)[TOTAL]]
     made = PieceLayer(whole.program, own_module(whole.program, layer), nothing)(tensors, parameters)
     count = whole.program.samples

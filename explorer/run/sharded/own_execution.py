@@ -23,6 +23,7 @@ from explorer.run.sharded.here import Here
 from explorer.run.sharded.mesh import RankMesh
 from explorer.run.sharded.pieces import Indices
 from explorer.run.sharded.sums import once
+from explorer.sharding.conv import WINDOWS
 from explorer.sharding.stage import Request
 from explorer.sharding.states import PARTIAL
 
@@ -199,7 +200,9 @@ class OwnExecution(ShardedExecution):
 def by_kind(here: Here) -> bool:
     """Tell whether a layer is computed by its kind: what it sums up over ranks, or sends, is inside of it."""
     kind, sums = here.layer.kind, any(PARTIAL in states for states in here.plan.writes)
-    return bool(here.plan.forward or here.plan.backward or kind == "loss" or (kind == "embedding" and sums))
+    parts = kind in ("embedding", "pool") and sums
+    rows = kind == "conv" and any(map(here.over, WINDOWS))
+    return bool(here.plan.forward or here.plan.backward or kind == "loss" or parts or rows)
 
 
 def compute_by_kind(
@@ -236,7 +239,7 @@ def _refuse(layer: str, why: str) -> None:
 
 
 def _options(program: CapturedProgram) -> dict[str, dict[str, Any]]:
-    """Return what the operators of norms and attention say besides the graph."""
+    """Return what the operators of norms, attention and convolutions say besides the graph."""
     found: dict[str, dict[str, Any]] = {}
     for node in program.module.graph.nodes:
         layer = program.layer_of.get(node.name, "")
@@ -244,8 +247,10 @@ def _options(program: CapturedProgram) -> dict[str, dict[str, Any]]:
         if schema is None or layer not in program.graph.index:
             continue
         for place, item in enumerate(schema.arguments):
-            if item.name in ("eps", "scale", "is_causal"):
-                value = node.args[place] if place < len(node.args) else node.kwargs.get(item.name)
+            if item.name in ("eps", "scale", "is_causal", "stride", "padding"):
+                given = node.args[place] if place < len(node.args) else node.kwargs.get(item.name)
+                window = item.name in ("stride", "padding")
+                value = item.default_value if given is None and window else given
                 if value is not None:
                     found.setdefault(layer, {})[item.name] = value
     return found

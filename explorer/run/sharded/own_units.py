@@ -15,6 +15,7 @@ from explorer.run.cases.small_graphs import without_internals
 from explorer.run.own.criterion import output_weights
 from explorer.run.own.own_layers import OwnLayers, own_layers
 from explorer.run.own.own_model import OwnModel
+from explorer.run.own.planned_layers import as_planned
 from explorer.run.ranks.modules import Samples, Weights
 from explorer.run.sharded.execution import Made as Output
 from explorer.run.sharded.execution import ShardedExecution
@@ -36,7 +37,7 @@ class OwnPieces(LayoutUnits):
         self.own: OwnLayers = own_layers(model.whole)
         self.replicas = model.spread_axis[1]
         self.mesh, self.loss, self.request = mesh, LOSS_KEY, model.request
-        self.graph = without_internals(self.own.program(1).graph)
+        self.graph = as_planned(without_internals(self.own.program(1).graph), model.planned)
         self.number_of = model.number_of
         self.dtype = self.own.dtype
         self._shapes: dict[int, OwnShapes] = {}

@@ -11,7 +11,6 @@ Tensors and parameters share a dimension wherever a layer iterates it by one nam
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
@@ -19,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.sharding.stage import GraphSharding
-from explorer.sharding.states import PARTIAL, SAMPLE, Axis, TensorPlacement, dealt
+from explorer.sharding.states import PARTIAL, SAMPLE, Axis, TensorPlacement, runs
 
 Indices = npt.NDArray[np.int64]
 Sides = tuple[tuple[int, tuple[float, ...]], ...]
@@ -42,20 +41,12 @@ def masks(size: int, sides: Sides) -> tuple[npt.NDArray[np.bool_], ...]:
         table = np.zeros((n, size), dtype=bool)
         inner = []
         for low, high in blocks:
-            for place, (first, last) in enumerate(_dealt(low, high, n, shares)):
-                table[place, first:last] = True
-                inner.append((first, last))
+            for place, (first, last) in enumerate(runs(high - low, n, shares)):
+                table[place, low + first : low + last] = True
+                inner.append((low + first, low + last))
         found.append(table)
         blocks = inner
     return tuple(found)
-
-
-def _dealt(low: int, high: int, n: int, shares: tuple[float, ...]) -> list[tuple[int, int]]:
-    units = high - low
-    if units < n:  # each is held by several devices
-        return [(low + units * i // n, low + units * i // n + min(1, units)) for i in range(n)]
-    edges = np.cumsum([0, *dealt(units, shares or (1.0,) * n)]) + low
-    return [(int(a), int(b)) for a, b in itertools.pairwise(edges)]
 
 
 class Dimensions:

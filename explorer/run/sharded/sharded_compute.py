@@ -7,7 +7,7 @@ them: their gradients are scattered, each rank updates its part, and what is gat
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from typing import Any, NamedTuple
@@ -84,6 +84,8 @@ class ShardedCompute(Compute):
         for piece in self.pieces:
             self.versions[piece][0] = {name: self.current[name] for name in self.names[piece]}
         self.under_way: dict[int, deque[tuple[Any, torch.Tensor, torch.Tensor]]] = defaultdict(deque)
+        self.wanted: Counter[int] = Counter()
+        self.added: Counter[int] = Counter()
         self.gathering: dict[int, list[Any]] = {}
         self.late: dict[tuple[Piece, int], tuple[list[torch.Tensor], list[torch.Tensor | None]]] = {}
 
@@ -200,6 +202,7 @@ class ShardedCompute(Compute):
         self._gather_sums(members, names)
         if item.group not in self.zero:
             return super().contribution(item)
+        self._add_what_came(item.group)
         mine: Gradients = {}
         for (piece, _), sums in self.sums.items():
             if piece in members:
@@ -212,10 +215,27 @@ class ShardedCompute(Compute):
         if item.group not in self.zero:
             super().reduced(item, total)
             return
-        work, part, _ = self.under_way[item.group].popleft()
+        self.wanted[item.group] += 1
+        while self.added[item.group] < self.wanted[item.group]:
+            self._add_next(item.group)
+
+    def _add_what_came(self, group: int) -> None:
+        """Add the parts of reductions that have ended, whose flat gradients nobody needs any more.
+
+        Nothing is waited for here: sums over groups of replicas, which others have to join, come later.
+        """
+        if self.zero[group].lines.copies > 1:
+            return
+        waiting = self.under_way[group]
+        while waiting and (waiting[0][0] is None or waiting[0][0].is_completed()):
+            self._add_next(group)
+
+    def _add_next(self, group: int) -> None:
+        work, came, _ = self.under_way[group].popleft()
         if work is not None:
             work.wait()
-        self.zero[item.group].add(part)
+        self.zero[group].add(self.zero[group].sum_of(came))
+        self.added[group] += 1
 
     def _own(self, span: Interval, group: int) -> Gradients:
         self._gather_sums(self._members(group), self.group_names[group])
@@ -244,6 +264,10 @@ class ShardedCompute(Compute):
             whole = self.layers.cut(self.case.sections[self.owner[name].section], name, whole)
         flat = self.flat_of.get(name)
         return whole if flat is None else flat.share_of(name, whole)
+
+    def held(self) -> list[torch.Tensor]:
+        """Return the tensors that a round starts with: this rank's parts of sharded weights, too."""
+        return [*super().held(), *(flat.part for flat in self.zero.values())]
 
     def present(self, name: str) -> torch.Tensor:
         """Return the present values of that."""

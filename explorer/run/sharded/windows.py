@@ -18,6 +18,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own habit
 
 from explorer.base.errors import InputError
 from explorer.run.sharded.collectives import Halo, apply
+from explorer.run.sharded.halos import Run, Window, beside
 from explorer.run.sharded.here import Here
 from explorer.run.sharded.kinds import Tensors
 from explorer.run.sharded.mesh import Line, Meter
@@ -34,7 +35,7 @@ class Side(NamedTuple):
     """Axis of the arrays, samples first."""
     line: Line | None
     """Ranks among which it is split."""
-    window: tuple[int, int, int]
+    window: Window
     """Kernel, stride and padding."""
     size: int
     """Rows of the whole input."""
@@ -48,31 +49,28 @@ class Side(NamedTuple):
         """Place of this rank among them."""
         return self.line.place if self.line else 0
 
-    def needs(self, i: int) -> tuple[int, int]:
+    def needs(self, i: int) -> Run:
         """Return the input rows, beyond the image too, that the output rows of a rank are made of."""
-        kernel, stride, padding = self.window
-        low, high = self.made[i]
-        return low * stride - padding, (high - 1) * stride - padding + kernel
+        return self.window.needs(self.made[i])
 
-    def feeds(self, i: int) -> tuple[int, int]:
+    def feeds(self, i: int) -> Run:
         """Return the output rows that the input rows of a rank go into."""
-        kernel, stride, padding = self.window
-        low, high = self.read[i]
-        first, last = -((kernel - 1 - low - padding) // stride), (high - 1 + padding) // stride
-        return max(0, first), min(self.made[-1][1], last + 1)
+        return self.window.feeds(self.read[i], self.made[-1][1])
 
 
 def convolve(here: Here, reads: Tensors, weights: Tensors) -> torch.Tensor:
     """Return the convolution of images (samples, channels, height, width), volumes or sequences."""
     use, x = here.layer.reads[0], reads[0]
     space = use.dims[1:]
+    # kernels of one place may have no axes for it
+    kernel = weights[0].reshape(*weights[0].shape, *(1,) * (x.dim() - weights[0].dim()))
     stride, padding = _windows(here, "stride", space), _windows(here, "padding", space)
     sides = tuple(
-        _side(here, dim, (weights[0].shape[2 + i], stride[i], padding[i])) for i, dim in enumerate(space)
+        _side(here, dim, Window(kernel.shape[2 + i], stride[i], padding[i])) for i, dim in enumerate(space)
     )
     groups = here.shapes[use.name][1] // here.shapes[here.layer.parameters[0].name][2]
     local = max(1, groups * x.shape[1] // here.shapes[use.name][1]) if groups > 1 else 1
-    y: torch.Tensor = _Convolution.apply(sides, local, here.layer.name, x, weights[0])  # type: ignore[no-untyped-call]
+    y: torch.Tensor = _Convolution.apply(sides, local, here.layer.name, x, kernel)  # type: ignore[no-untyped-call]
     if len(weights) > 1:
         shape = (-1, *(1,) * len(space))
         y = y + once(weights[1].view(shape), here=here.is_first_of_sum())
@@ -153,9 +151,7 @@ def _extended(
     """
     there = [have[side.place] for side, have in zip(sides, held, strict=True)]
     for k, side in enumerate(sides):
-        low, high = zip(*((max(0, a), min(held[k][-1][1], b)) for a, b in wanted[k]), strict=True)
-        before = tuple(max(0, a - first) for (a, _), first in zip(held[k], low, strict=True))
-        after = tuple(max(0, last - b) for (_, b), last in zip(held[k], high, strict=True))
+        before, after = beside(held[k], wanted[k])
         if side.line and (any(before) or any(after)):
             rows = tuple(b - a for a, b in held[k])
             others = [i for i in range(len(sides)) if i != k]
@@ -184,11 +180,11 @@ def _windows(here: Here, name: str, space: tuple[str, ...]) -> tuple[int, ...]:
     if name == "stride":
         return (1,) * len(space)
     before, after = here.shapes[here.layer.reads[0].name][2:], here.shapes[here.layer.writes[0].name][2:]
-    sides = here.shapes[here.layer.parameters[0].name][3:]
+    sides = here.shapes[here.layer.parameters[0].name][3:] or (1,) * len(space)
     return tuple((b + k - 1 - a) // 2 for a, b, k in zip(before, after, sides, strict=True))
 
 
-def _side(here: Here, dim: str, window: tuple[int, int, int]) -> Side:
+def _side(here: Here, dim: str, window: Window) -> Side:
     axis = here.layer.reads[0].dims.index(dim) + 1
     size, made = here.shapes[here.layer.reads[0].name][axis], here.shapes[here.layer.writes[0].name][axis]
     split = here.over(dim)

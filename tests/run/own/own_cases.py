@@ -22,6 +22,8 @@ LLAMA = (
     {"layers": "3", "embed": "32", "heads": "4", "kv_heads": "2", "ffn": "48", "vocab": "50"},
     8,
 )
+RESNET = ("resnet50", {"image": "72", "width": "4", "classes": "10"})
+"""Rows of 36, 18, 9, 5 and 3: some do not divide."""
 CONFIGS: dict[str, dict[str, Any]] = {
     "t5": {"model_type": "t5", "d_model": 32, "d_ff": 64, "num_layers": 2, "num_heads": 4, "d_kv": 8,
            "vocab_size": 60},
@@ -63,6 +65,12 @@ def source(
 def configuration(name: str) -> str:
     """The reference of a small model of a Hugging Face configuration."""
     return _configuration(name, CONFIGS[name])
+
+
+def small_resnet(dtype: str) -> OwnSource:
+    """A narrow ResNet-50 of the first block of every stage: few norms by channel, which double roundings."""
+    keep = tuple((f"stage{i + 1}", count, (0,)) for i, count in enumerate((3, 4, 6, 3)))
+    return own_source(RESNET[0], settings=RESNET[1], keep=keep, dtype=dtype)
 
 
 def configured(name: str, dtype: str = "fp64") -> OwnSource:

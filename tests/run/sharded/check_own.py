@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 
 import torch.distributed as dist
 
+from explorer.models import load_model
 from explorer.run.cases.build import Prepared
 from explorer.run.judging.wire_bytes import wire_bytes
 from explorer.run.own.own_source import OwnSource
+from explorer.run.own.planned_layers import as_planned, planned_layers
 from explorer.sharding import expert_layout, megatron_layout
 from explorer.strategies.model_axes import expert_shardings
 from explorer.strategy import REPLICA, Mesh
@@ -20,10 +22,12 @@ from tests.run.own.own_cases import (
     FACTORIES,
     GPT,
     LLAMA,
+    RESNET,
     case,
     configured,
     cut,
     full_width,
+    small_resnet,
     source,
 )
 from tests.run.sharded.check_backend import played
@@ -93,6 +97,16 @@ LANES = (
     Way("gpt", 1, 1, 0, layout=SEQUENCE, axes=(("tensor", 4),)),
     Way("llama", 2, 1, 0, layout=SEQUENCE, axes=TENSOR),
 )
+CHANNELS = (("out_channels", "tensor"), ("channels", "tensor"), ("vocab", "tensor"))
+CONVOLUTIONS = (
+    Way("resnet", 1, 1, 0, layout=CHANNELS, axes=TENSOR),
+    Way("resnet", 1, 1, 0, layout=(("in_channels", "tensor"), ("channels", "tensor")), axes=TENSOR),
+    Way("resnet", 1, 1, 0, layout=(("height", "tensor"),), axes=TENSOR),
+    Way("resnet", 1, 1, 0, layout=(("width", "tensor"), ("vocab", "tensor")), axes=TENSOR),
+    Way("resnet", 2, 1, 0, layout=CHANNELS, axes=TENSOR),
+    Way("resnet", 1, 2, 3, layout=(("height", "tensor"),), axes=TENSOR),
+    Way("resnet", 1, 1, 0, layout=(("height", "y"), ("width", "x")), axes=(("y", 2), ("x", 2))),
+)
 EXPERTS = (("experts", "tensor"), *SEQUENCE)
 CONFIGURED_LANES = (
     Way("mixtral", 1, 1, 0, layout=EXPERTS, axes=TENSOR, dtype="fp32", optimizer="sgd"),
@@ -131,18 +145,31 @@ def model(name: str, dtype: str) -> OwnSource:
         return source(reference, settings, tokens, dtype)
     if name == "skip":
         return source(f"{FACTORIES}:skip", dtype=dtype)
+    if name == "resnet":
+        return small_resnet(dtype)
     return configured(name, dtype) if name in CONFIGS else full_width(name.removeprefix("wide "), dtype)
+
+
+def laid_out(way: Way) -> OwnSource:
+    """The model of a way, as its lanes lay it out: a ResNet by the names that the plan's graph has."""
+    own, planned = model(way.model, way.dtype), ()
+    if way.model == "resnet":
+        plan = load_model(RESNET[0], settings=RESNET[1])
+        named = {layer.name: layer.name for layer in own.graph.layers}
+        planned = planned_layers(own.graph, named, plan, {dim for dim, _ in way.layout})
+    made = replace(own.model, layout=way.layout, axes=way.axes, planned=planned)
+    return own._replace(model=made, graph=as_planned(own.graph, planned))
 
 
 def prepared(way: Way) -> Prepared:
     """The case of a way."""
-    own = model(way.model, way.dtype)
-    own = own._replace(model=replace(own.model, layout=way.layout, axes=way.axes))
+    own = laid_out(way)
     experts = tuple(layer.name for layer in own.graph.layers if layer.kind == "experts")
     if way.experts:
         spread = ((experts, expert_layout()),)
         own = own._replace(model=replace(own.model, spread=spread, spread_axis=("expert", way.replicas)))
     each = way.ranks // way.pipeline
+    size = 4 * way.replicas if way.model == "resnet" else max(2, way.replicas)
     stages = tuple(
         replace(
             stage, zero=way.zero, zero_replicas=way.together, layout=way.layout,
@@ -153,7 +180,7 @@ def prepared(way: Way) -> Prepared:
                 ),
             ),
         )
-        for i, stage in enumerate(cut(own, way.pipeline, way.replicas, size=max(2, way.replicas)))
+        for i, stage in enumerate(cut(own, way.pipeline, way.replicas, size=size))
     )  # fmt: skip
     if way.experts:
         stages = tuple(
@@ -170,6 +197,10 @@ def small() -> list[dict[str, Any]]:
 
 def lanes() -> list[dict[str, Any]]:
     return [one(way) for way in LANES if way.ranks == dist.get_world_size()]
+
+
+def convolutions() -> list[dict[str, Any]]:
+    return [one(way) for way in CONVOLUTIONS if way.ranks == dist.get_world_size()]
 
 
 def lanes_of_transformers() -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from math import prod
 
 import pytest
 import torch
@@ -32,28 +33,39 @@ def llama(heads: int, kv_heads: int) -> object:
     return load_model("llama", settings={k: str(v) for k, v in settings.items()}, sequence_length=4)
 
 
-def refused_by_ranks(graph: object, layout: Layout) -> bool:
+def refused_by_ranks(graph: object, layout: Layout, axes: tuple[tuple[str, int], ...] = AXES) -> bool:
     meter = Meter()
-    lines = tuple(Line(name, tuple(range(size)), 0, None, meter) for name, size in AXES)
-    mesh = RankMesh(axes=AXES, place=(0, 0), lines=lines, meter=meter, device=torch.device("cpu"))
+    lines = tuple(Line(name, tuple(range(size)), 0, None, meter) for name, size in axes)
+    place = (0,) * len(axes)
+    mesh = RankMesh(axes=axes, place=place, lines=lines, meter=meter, device=torch.device("cpu"))
     try:
-        ShardedExecution(without_internals(graph), Request(layout, AXES, ()), mesh, samples=2)  # type: ignore[arg-type]
+        ShardedExecution(without_internals(graph), Request(layout, axes, ()), mesh, samples=2)  # type: ignore[arg-type]
     except InputError:
         return True
     return False
 
 
-def problems(graph: object, layout: Layout) -> list[str]:
+def problems(
+    graph: object,
+    layout: Layout,
+    *,
+    axes: tuple[tuple[str, int], ...] = AXES,
+    shares: tuple[float, ...] = (),
+) -> list[str]:
     stage = Stage(
         layers=tuple(layer.name for layer in graph.layers),  # type: ignore[attr-defined]
-        meshes=(Mesh(devices=(0, 1, 2, 3), axes=((REPLICA, 1), *AXES)),),
+        meshes=(Mesh(devices=tuple(range(prod(n for _, n in axes))), axes=((REPLICA, 1), *axes)),),
         layout=layout,
+        axis_shares=((axes[0][0], shares),) if shares else (),
     )
     job = Job(global_batch=4, optimizer="sgd")
     return check_job(graph, load_cluster("dgx-a100"), job, JobStrategy(stages=(stage,)))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("heads", "kv_heads"), [(8, 8), (8, 4), (8, 2), (8, 1), (12, 6), (2, 2), (6, 6)])
+@pytest.mark.parametrize(
+    ("heads", "kv_heads"),
+    [(8, 8), (8, 4), (8, 2), (8, 1), (12, 6), (2, 2), (6, 6), (6, 3), (6, 2), (6, 1), (9, 3)],
+)
 def test_what_ranks_refuse_the_prediction_refuses(heads: int, kv_heads: int) -> None:
     graph = llama(heads, kv_heads)
     for layout in LAYOUTS:
@@ -76,3 +88,23 @@ def test_the_way_out_is_said() -> None:
     assert "2 'kv_heads' over mesh axes x and y of 4 devices together" in said
     (said,) = problems(llama(8, 4), (("heads", "x"), ("heads", "y"), ("kv_heads", "y")))
     assert "part query heads from their key-value heads; lay both over the slower axis first" in said
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 6])
+@pytest.mark.parametrize("kv_heads", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("each", [1, 2, 3])
+def test_over_one_axis_the_prediction_refuses_what_ranks_refuse(n: int, kv_heads: int, each: int) -> None:
+    if each * kv_heads < n:
+        return
+    graph, layout = llama(each * kv_heads, kv_heads), (("heads", "x"), ("kv_heads", "x"))
+    refused = refused_by_ranks(graph, layout, axes=(("x", n),))
+    assert refused == bool(problems(graph, layout, axes=(("x", n),)))
+    apart = each > 1 and kv_heads > 1 and (each * kv_heads % n or (kv_heads % n and n % kv_heads))
+    assert refused == bool(apart)
+
+
+def test_unequal_shares_part_no_heads() -> None:
+    layout, axes = (("heads", "x"), ("kv_heads", "x")), (("x", 2),)
+    assert problems(llama(8, 4), layout, axes=axes, shares=(3.0, 1.0)) == []
+    (said,) = problems(llama(8, 2), layout, axes=axes, shares=(3.0, 1.0))
+    assert said.endswith("take shares that divide both alike")

@@ -17,17 +17,20 @@ from explorer.run.sharded.execution import COMPUTE
 from explorer.run.sharded.kinds import look_up
 from explorer.run.sharded.own_check import require_pieces
 from explorer.strategy import REPLICA, Mesh
-from tests.run.own.own_cases import FACTORIES, GPT, configuration, source
+from tests.run.own.own_cases import FACTORIES, GPT, configuration, small_resnet, source
 from tests.run.own.test_own_scale import plan
-from tests.run.sharded.check_own import LANES, TENSOR, Way, model
+from tests.run.sharded.check_own import CONVOLUTIONS, LANES, TENSOR, Way, laid_out, model
 from tests.run.sharded.ranks import on_ranks
 
 Results = list[list[dict[str, Any]]]
 BOUND = {"fp64": 1e-10, "fp32": 1e-5}
 
 
-def check(results: Results) -> None:
-    """Gradients and weights of one process, nothing held at the end, and the bytes that are predicted."""
+def check(results: Results, *, exact: bool = False) -> None:
+    """Gradients and weights of one process, nothing held at the end, and the bytes that are predicted.
+
+    `exact`: bytes inside lanes in fp64, too.
+    """
     assert results
     for rows in zip(*results, strict=True):
         predicted: dict[str, float] = {}
@@ -45,7 +48,7 @@ def check(results: Results) -> None:
         assert predicted, rows[0]["name"]
         for where, count in predicted.items():
             # statistics inside lanes are counted in fp32
-            if where != INSIDE or rows[0]["dtype"] == "fp32":
+            if where != INSIDE or rows[0]["dtype"] == "fp32" or exact:
                 assert abs(count - sent[where]) < 1, (rows[0]["name"], where, count, sent[where])
             assert sent[where] > 0, (rows[0]["name"], where)
 
@@ -58,6 +61,31 @@ def test_weights_are_sharded_over_replicas(ranks: int) -> None:
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_layers_are_cut_over_the_ranks_of_a_lane(ranks: int) -> None:
     check(on_ranks(ranks, "tests.run.sharded.check_own:lanes"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_convolutions_are_cut_by_channels_and_by_rows(ranks: int) -> None:
+    """A ResNet-50 under the plan's names: norms by channel, strides, rows that do not divide, both ways."""
+    check(on_ranks(ranks, "tests.run.sharded.check_own:convolutions"), exact=True)
+
+
+def test_a_resnet_takes_over_the_names_of_the_plan() -> None:
+    for way in CONVOLUTIONS[:2]:
+        own = laid_out(way)
+        require_pieces(own.model, 2)
+        conv = own.graph.layer["stage2.0.conv2"]
+        assert conv.reads[0].dims == ("in_channels", "height", "width")
+        assert conv.writes[0].dims == ("out_channels", "height", "width")
+        sizes = {dim.name: dim.size for dim in conv.dims}
+        assert (sizes["height"], sizes["out_channels"]) == (9, 8), "what it writes"
+        assert own.graph.layer["mean"].kind == "pool"
+
+
+def test_a_norm_by_channel_of_a_capture_is_not_cut_over_its_places() -> None:
+    own = small_resnet("fp64")
+    norm = own.graph.layer["bn1"]
+    assert {dim.name for dim in norm.dims if not dim.splittable} == {"height", "width"}
 
 
 @pytest.mark.parametrize("way", LANES, ids=lambda way: way.name)

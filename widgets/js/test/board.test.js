@@ -223,3 +223,11 @@ test("a compact lane of many stages is named by the first and the last", () => {
   assert.equal(shortName("Stages 3, 11"), "Stages 3, 11");
   assert.equal(shortName("Stage 7"), "Stage 7");
 });
+
+test("replicas are named as long as their number has room beside them", () => {
+  const group = (from, count) => Array.from({ length: count }, (_, i) => from + i);
+  assert.equal(shownReplicas([group(0, 8), group(8, 8)], 2), 2);
+  assert.equal(shownReplicas([group(0, 8), group(8, 8)], 1024), 1, "one, and +1023");
+  assert.equal(shownReplicas([group(8192, 8), group(8200, 8)], 1024), 0, "then the span of all");
+  assert.equal(shownReplicas([[0], [1], [2], [3], [4]], 5), 3);
+});

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { Ending, previewed, previewedVerdict, previewOf } from "../src/tiles/preview.js";
 import { typeset } from "../src/common/format.js";
-import { bandText, bandTitle, deltaText, measuredText, whyWords } from "../src/tiles/words.js";
+import { bandText, bandTitle, deltaText, measuredText, sureWords, valueParts, whyWords } from "../src/tiles/words.js";
 
 const tile = { key: "step_time", name: "Step time", quantity: "seconds", value: 6.44, baseline: 7, baseline_name: "even cut", low: 6, high: 7, measured: 6.6 };
 
@@ -89,4 +89,19 @@ test("preview: after a drop it stands until the tiles have their own answer, or 
   assert.equal(ending.waits(), false, "the answer was here first");
   context.mock.timers.tick(1000);
   assert.equal(over, 1);
+});
+
+test("how sure a figure is: its band, its source and what would narrow it; without a band that is said", () => {
+  const tile = { name: "Step time", quantity: "seconds", value: 8.6, low: 8.19, high: 9.07, band_from: "From 12 runs", narrow: "Measure it." };
+  const { title, lines } = sureWords(tile);
+  assert.match(title, /^Step time 8\.60\u00a0s ±5\.5\u00a0%$/);
+  assert.deepEqual(lines.slice(1), ["From 12 runs.", "Measure it."]);
+  assert.match(lines[0], /between 8\.19\u00a0s and 9\.07\u00a0s/);
+  assert.match(sureWords({ ...tile, low: null, high: null }).lines[0], /^No band yet/);
+});
+
+test("millions of tokens a second are said in millions", () => {
+  const tile = { quantity: "per_second", unit: "tokens/s" };
+  assert.deepEqual(valueParts({ ...tile, value: 2174782 }), { text: "2.17", unit: "M tokens/s" });
+  assert.equal(valueParts({ ...tile, value: 30654 }).unit, "tokens/s");
 });

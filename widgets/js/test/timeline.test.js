@@ -5,7 +5,8 @@ import { Bars } from "../src/timeline/bars.js";
 import { drawnLinks, MOST_LINKS, shareIn } from "../src/timeline/draw-links.js";
 import { runsOf } from "../src/timeline/draw-path.js";
 import { firstBar, moveFocus } from "../src/timeline/keys.js";
-import { hit, layout, laneSizes, linkUnder, Window } from "../src/timeline/layout.js";
+import { Window } from "../src/common/window.js";
+import { hit, layout, laneSizes, linkUnder } from "../src/timeline/layout.js";
 import { SLICES, Strips } from "../src/timeline/strips.js";
 import { accountFacts, barLines, pathParts, stagesWords } from "../src/timeline/words.js";
 

@@ -94,7 +94,7 @@ function isOutOfOrder(lane, piece) {
 }
 
 /** Label and number, where they fit; a number only where it differs from the chip before. */
-function textsOf(ctx, place, before, { lane }, { selected, away }, px) {
+function textsOf(ctx, place, before, { lane, covered }, { selected, away }, px) {
   const { piece } = place;
   const { mode, value } = ctx.look;
   const timed = mode === "kind" || mode === "time";
@@ -102,7 +102,8 @@ function textsOf(ctx, place, before, { lane }, { selected, away }, px) {
   place.number = number;
   const label = pieceLabel(piece);
   // numbers of one and of two digits come and go together, so that none is missing from a row of narrow chips
-  if (px < 4 + 7 * Math.max(2, label.length)) return { label: "", number: "", tight: false };
+  const under = place.left * ctx.trackPx + 8 + 8 * label.length > covered; // under the words at the lane's end
+  if (under || px < 4 + 7 * Math.max(2, label.length)) return { label: "", number: "", tight: false };
   const tight = px < 12 + 7 * label.length;
   if (away) {
     const words = `B: ${away}`;

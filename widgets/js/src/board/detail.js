@@ -16,10 +16,11 @@ export function makeDetail(ctx) {
   const facts = h("div", { class: "b-facts" });
   const pin = button("pin", "Pin", () => ctx.togglePins(ctx.selected));
   const lock = button("lock", "Lock lane", () => ctx.toggleLock(homeOf(ctx, ctx.selected)?.id));
+  const devices = button("devices", "Devices…", () => ctx.devices.open(homeOf(ctx, ctx.selected)?.replicas[0][0]));
   const moveTo = button("move-to", "Move to…", () => openMoveMenu(ctx, moveTo));
   moveTo.setAttribute("aria-haspopup", "menu");
-  const detail = h("div", { class: "b-detail" }, facts, h("span", { class: "sx-space" }), pin, lock, moveTo);
-  Object.assign(detail, { facts, pin, lock, moveTo });
+  const detail = h("div", { class: "b-detail" }, facts, h("span", { class: "sx-space" }), pin, lock, devices, moveTo);
+  Object.assign(detail, { facts, pin, lock, devices, moveTo });
   return detail;
 }
 
@@ -55,7 +56,7 @@ export function drawDetail(ctx, element) {
   drawButtons(ctx, element, Boolean(carried));
 }
 
-function drawButtons(ctx, { pin, lock, moveTo }, carrying) {
+function drawButtons(ctx, { pin, lock, devices, moveTo }, carrying) {
   const { selected } = ctx;
   const home = selected.size ? homeOf(ctx, selected) : null;
   const idle = !selected.size || !ctx.editable || carrying;
@@ -65,6 +66,8 @@ function drawButtons(ctx, { pin, lock, moveTo }, carrying) {
   enable(pin, !idle);
   enable(lock, !idle && home != null);
   enable(moveTo, !idle);
+  enable(devices, ctx.editable && !carrying);
+  patch(devices, { title: ctx.editable ? "Move devices between stages, or out of use (D)" : off });
   patch(pin, {
     text: on ? "Unpin" : "Pin",
     "aria-pressed": String(on),

@@ -80,13 +80,15 @@ export function attachGestures(ctx) {
     const handle = event.target.closest(".b-handle, [data-overview-boundary]");
     const chip = event.target.closest(".b-chip");
     const brush = event.target.closest(".b-brush");
-    if (!handle && !chip && !brush) return;
+    const device = ctx.editable ? event.target.closest("[data-device]") : null;
+    if (!handle && !chip && !brush && !device) return;
     event.preventDefault();
     ctx.putDown?.();
     if (handle) {
       if (handle.tabIndex >= 0) handle.focus({ preventScroll: true });
       start(boundaryGesture(ctx, handle), event);
-    } else if (brush) {
+    } else if (device) start(ctx.devices.gesture(device), event);
+    else if (brush) {
       start({ ...brushGesture(ctx, brush), click: (e) => pick(ctx, ctx.overview.parts.strip, e) }, event);
     } else {
       focusChip(ctx, chip.dataset.key, false);

@@ -2,6 +2,7 @@
 
 import { h, heading, keyed, set } from "../common/dom.js";
 import { keysButton } from "../common/keys.js";
+import { pictureButtons } from "../common/picture.js";
 import { bytes, percent, seconds, signed } from "../common/format.js";
 import { linkClass, MEMORY_PARTS, memoryLevel } from "./layout.js";
 import { stale } from "./patch.js";
@@ -47,7 +48,7 @@ export function makeHead(ctx) {
     title: "Rescale time to the longest lane",
     on: { click: () => ctx.fit() },
   });
-  head.append(h("span", { class: "sx-space" }), head.legend, head.modes, fit, keysButton("board"));
+  head.append(h("span", { class: "sx-space" }), head.legend, head.modes, fit, pictureButtons("board"), keysButton("board"));
   return head;
 }
 

@@ -7,6 +7,7 @@ import { Sync } from "../common/sync.js";
 import { onWorking } from "../common/working.js";
 import { boundaryFields, considerSoon, gainedBy, moveFields, withAnswer } from "./consider.js";
 import { makeDetail } from "./detail.js";
+import { Devices, movedWords } from "./devices.js";
 import { afterPaint, drawBoard } from "./draw.js";
 import { moved } from "./estimate.js";
 import { attachGestures } from "./gestures.js";
@@ -85,7 +86,8 @@ class BoardContext {
     this.lanes = h("div", { class: "b-lanes" });
     this.ideal = makeIdeal();
     this.stage = h("div", { class: "b-stage" }, h("div", { class: "b-tall" }, this.lanes, this.ideal));
-    this.body = h("div", { class: "b-body" }, this.overview, this.ruler, this.stage);
+    this.devices = new Devices(this);
+    this.body = h("div", { class: "b-body" }, this.overview, this.ruler, this.stage, this.devices.idle);
     this.empty = h("div", { class: "sx-empty", text: "No strategy yet. Choose a model and a cluster." });
     this.detail = makeDetail(this);
     this.live = h("div", { class: "sx-live", "aria-live": "polite", role: "status" });
@@ -93,7 +95,7 @@ class BoardContext {
     this.state = h("span", { class: "sx-state", "data-widget": "board", hidden: true });
     this.grip = h("div", { class: "b-grip" }); // holds the pointer of a drag, so that its cursor is shown everywhere
     this.park = h("div", { class: "b-park", tabindex: "-1" }); // holds the focus while its chip is between two lanes
-    this.root.append(this.head, this.empty, this.body, this.detail, this.live, this.state, this.grip, this.park);
+    this.root.append(this.head, this.empty, this.body, this.devices.panel, this.detail, this.live, this.state, this.grip, this.park);
   }
 
   get pending() {
@@ -230,6 +232,7 @@ class BoardContext {
     this.showState();
     drawHead(this, this.head);
     drawBoard(this);
+    this.devices.draw();
     if (this.pending) return;
     this.afterAnswer?.();
     this.afterAnswer = null;
@@ -260,6 +263,7 @@ class BoardContext {
 
   /** Python has simulated what is carried: its figures take the place of the estimate. @param {any} content */
   considered(content) {
+    if (content?.considered?.kind === "device") return this.devices.considered(content);
     if (!content?.considered || !this.preview || this.pending) return;
     this.answer = { view: this.view, ...content };
     const next = withAnswer(this, this.preview);
@@ -302,6 +306,19 @@ class BoardContext {
     const known = this.preview?.simulated && this.preview.target === target ? this.preview.view : null;
     const view = known ?? moved(this.catalog, this.view, positions, target);
     this.commit(view, kind, fields, () => this.result(what, target));
+  }
+
+  /** Put a device, with its replica, somewhere else. @param {number} device @param {import("./devices.js").Place} place */
+  moveDevice(device, { to_lane, to_device }) {
+    if (!this.editable) return;
+    const words = movedWords(this.view, device, { to_lane, to_device });
+    this.commit(this.view, "device", { device, to_lane, to_device }, () => words);
+  }
+
+  /** Have the replicas of a lane share its samples otherwise. @param {any} lane @param {string} how */
+  shareOtherwise(lane, how) {
+    if (!this.editable || !lane || how === lane.sharing) return;
+    this.commit(this.view, "sharing", { lane: lane.id, how }, () => `${lane.name} shares its samples otherwise`);
   }
 
   /** Pin layers to their devices; those that are all pinned are released. */

@@ -11,6 +11,9 @@ import { holdsAny } from "./model.js";
 import { drawOther } from "./other.js";
 import { forget, patch, pct, stale } from "./patch.js";
 
+/** Letters of a name that leave room for the word "locked" beside it. */
+const LONGEST_BESIDE_LOCKED = 7;
+
 const time = (lane) => lane.forward_s + lane.backward_s;
 
 export function makeLane(ctx, { lane, compact }) {
@@ -98,25 +101,36 @@ function stateOf(ctx, lane, compact) {
 }
 
 function drawName(parts, lane, compact, narrow) {
-  patch(parts.title, { text: compact ? shortName(lane.name) : lane.name, title: lane.name });
+  const name = shortName(lane.name);
+  patch(parts.title, { text: name, title: lane.name });
   patch(parts.kind, { text: lane.kind ?? "", title: lane.kind ?? null });
   const locked = Boolean(lane.locked);
   if (parts.lock.hidden === locked) parts.lock.hidden = !locked;
-  patch(parts.lock, { "aria-label": `Unlock ${lane.name}`, title: `${lane.name} keeps exactly its layers. Press to unlock.` });
+  patch(parts.lock, {
+    class: `b-lock${name.length > LONGEST_BESIDE_LOCKED ? " short" : ""}`,
+    "aria-label": `Unlock ${lane.name}`,
+    title: `${lane.name} keeps exactly its layers. Press to unlock.`,
+  });
   if (stale(parts.devices, [compact, narrow, lane.group, lane.replicas, lane.replica_count, lane.replica_link, lane.span]))
     drawDevices(parts.devices, lane, compact, narrow);
 }
 
 /** What stands for a lane's devices: a box for each of the first replicas with the link between them; compact, only words. */
 function deviceItems(lane, compact, narrow) {
-  if (compact) return compactDevices(lane).map((text, i) => ({ key: `r${i}`, text }));
+  if (compact)
+    return compactDevices(lane).map((text, i) => ({
+      key: `r${i}`,
+      text,
+      device: lane.replicas[i] && rangeWords(lane.replicas[i]) === text ? lane.replicas[i][0] : null,
+    }));
   const shown = shownReplicas(lane.replicas, replicaCount(lane), narrow);
+  if (!shown) return compactDevices(lane).map((text, i) => ({ key: `r${i}`, text }));
   const more = replicaCount(lane) - shown;
   return lane.replicas
     .slice(0, shown)
     .flatMap((group, i) => [
       ...(i && lane.replica_link ? [{ key: `link${i}`, link: lane.replica_link }] : []),
-      { key: `r${i}`, text: rangeWords(group) },
+      { key: `r${i}`, text: rangeWords(group), device: group[0] },
     ])
     .concat(more > 0 ? [{ key: "more", text: `+${more}` }] : []);
 }
@@ -133,7 +147,7 @@ function drawDevices(element, lane, compact, narrow) {
     (item) => item.key,
     (item) => h("span", { class: item.link ? "b-wire" : "b-device" }),
     (span, item) => {
-      if (!item.link) patch(span, { text: item.text });
+      if (!item.link) patch(span, { text: item.text, "data-device": item.device ?? null });
       else
         patch(span, {
           class: `b-wire b-k-${linkClass(item.link.kind)}`,
@@ -154,12 +168,20 @@ export function deviceWords(lane) {
   return `gpu ${groups.length > 1 ? `${groups.slice(0, -1).join(", ")} and ${groups[groups.length - 1]}` : (groups[0] ?? "?")}`;
 }
 
+/** What " binds" and ", locked" add to a lane's words. */
+const [BINDS_PX, LOCKED_PX] = [34, 42];
+
 function drawTrack(ctx, parts, state) {
   const { lane, preview, isTarget, refused, pieces } = state;
   const held = lane.locked ? ", locked" : "";
   patch(parts.chips, {
     "aria-label": `${lane.name}, ${deviceWords(lane)}, ${seconds(time(lane))}, ${bytes(lane.peak_bytes)} of ${bytes(lane.capacity_bytes)}${held}`,
   });
+  const ideal = ctx.view.ideal_s / ctx.scale_s;
+  const gain = isTarget && preview ? (time(preview) - time(lane)) / ctx.scale_s : 0;
+  const whole = pieces.reduce((sum, piece) => sum + piece.time_s, 0) / ctx.scale_s;
+  const words = placeEnd(ctx, state, { end: Math.max(whole, time(lane) / ctx.scale_s) + Math.max(0, gain), ideal });
+  const covered = words.outside ? ctx.trackPx - words.px : Infinity; // the words stand on the chips from there on
   let at = 0;
   const ends = new Map();
   const placed = pieces.map((piece) => {
@@ -173,17 +195,15 @@ function drawTrack(ctx, parts, state) {
     placed,
     ({ piece }) => piece.key,
     () => makeChip(),
-    (chip, place, i) => drawChip(ctx, chip, place, placed[i - 1], state),
+    (chip, place, i) => drawChip(ctx, chip, place, placed[i - 1], { ...state, covered }),
   );
-  const ideal = ctx.view.ideal_s / ctx.scale_s;
-  const gain = isTarget && preview ? (time(preview) - time(lane)) / ctx.scale_s : 0;
   drawOver(parts.over, { lane, at, ideal, hidden: isTarget && Boolean(preview) });
   drawSlot(ctx, parts.slot, { at, gain, refused });
   drawOther(ctx, parts.other, lane);
   const hidden = Boolean(isTarget && preview && !ctx.preview.boundary); // the slot takes their place
   if (parts.handles.hidden !== hidden) parts.handles.hidden = hidden;
   drawHandles(ctx, parts.handles, state.boundaries, ends);
-  drawEnd(ctx, parts.end, { ...state, end: Math.max(at, time(lane) / ctx.scale_s) + Math.max(0, gain), ideal });
+  drawEnd(ctx, parts.end, { ...state, ...words });
 }
 
 /** What is beyond the ideal line is hatched. */
@@ -212,19 +232,23 @@ function drawSlot(ctx, element, { at, gain, refused }) {
   });
 }
 
-function drawEnd(ctx, element, { lane, preview, isTarget, refused, bad, boundaries, end, ideal, compact }) {
+/** Where a lane's words go: behind its end, or at the right edge where there is no room, over the chips. */
+function placeEnd(ctx, { lane, preview, boundaries, compact }, { end, ideal }) {
+  const changes = Boolean(preview) && Math.abs(time(preview) - time(lane)) > 1e-12;
+  const more = (lane.binds ? BINDS_PX : 0) + (lane.locked ? LOCKED_PX : 0); // beside the sum, or below it where it is longer
+  const px = (changes ? 128 : 62) + (compact ? 56 + more : Math.max(0, more - 20));
+  let left = end * ctx.trackPx + (boundaries.length ? 20 : 8);
+  if (left < ideal * ctx.trackPx + 6 && left + px > ideal * ctx.trackPx) left = ideal * ctx.trackPx + 8;
+  return { changes, left, outside: left + px > ctx.trackPx, px: px + 14 };
+}
+
+function drawEnd(ctx, element, { lane, preview, isTarget, refused, bad, compact, changes, left, outside }) {
   const [now, then] = [lane, preview ?? lane].map(time);
-  const changes = preview && Math.abs(now - then) > 1e-12;
   const { binds } = preview ?? lane;
   const words = `${overIdeal(preview ?? lane, ctx.view.ideal_s)}${binds ? (preview && !lane.binds ? ", would bind" : " binds") : ""}${lane.locked ? ", locked" : ""}`;
   const empty = !lane.runs.length && !preview;
   patch(element.children[0], { text: empty ? "empty" : changes ? `${secondsParts(now, then).text} → ${seconds(then)}` : seconds(now) });
   patch(element.children[1], { text: empty ? "drop layers here" : words });
-  const px = ctx.trackPx;
-  const wide = (changes ? 128 : 62) + (compact ? 56 : 0);
-  let left = end * px + (boundaries.length ? 20 : 8);
-  if (left < ideal * px + 6 && left + wide > ideal * px) left = ideal * px + 8;
-  const outside = left + wide > px;
   patch(element, {
     class: `b-end${binds ? " binds" : ""}${bad && isTarget ? " bad" : ""}${outside ? " inside" : ""}`,
     style: {

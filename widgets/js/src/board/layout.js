@@ -136,7 +136,7 @@ const WIRE_PX = 4;
 const boxPx = (word) => Math.max(20, 10 + 7 * word.length);
 const MOST_LETTERS = 9; // what the column holds beside "+1"; the title says all
 
-/** How many replicas are named: as many as fit, beside how many more there are. @param {number[][]} replicas the first of them @param {number} all */
+/** How many replicas are named: as many as fit beside how many more there are, 0 where not even one does. @param {number[][]} replicas the first of them @param {number} all */
 export function shownReplicas(replicas, all = replicas.length, narrow = false) {
   const words = replicas.map(rangeWords);
   const fits = (count) => {
@@ -145,7 +145,7 @@ export function shownReplicas(replicas, all = replicas.length, narrow = false) {
   };
   if (words.length === all && all <= MOST_REPLICAS && fits(all)) return all;
   let count = Math.min(MOST_REPLICAS - 1, words.length);
-  while (count > 1 && !fits(count)) count -= 1;
+  while (count > 0 && !fits(count)) count -= 1;
   return count;
 }
 

@@ -2,7 +2,7 @@
 
 import { h, keyed, triangle } from "../common/dom.js";
 import { bytes, plural, seconds, typeset } from "../common/format.js";
-import { allAlike, linkClass, linkThickness } from "./layout.js";
+import { allAlike, linkClass, linkThickness, shortName } from "./layout.js";
 import { patch, stale } from "./patch.js";
 import { detourWords } from "./preview.js";
 
@@ -77,7 +77,7 @@ export function drawLinks(ctx, element, { lane, compact }) {
 }
 
 function drawLink(ctx, div, { link, far }, compact) {
-  const name = `${far ? `to ${ctx.lane(link.to_lane)?.name ?? link.to_lane}, ` : ""}${link.name ?? KIND_NAMES[link.kind] ?? link.kind}`;
+  const name = `${far ? `to ${shortName(ctx.lane(link.to_lane)?.name ?? link.to_lane)}, ` : ""}${link.name ?? KIND_NAMES[link.kind] ?? link.kind}`;
   const both = link.forward_bytes != null && link.backward_bytes === link.forward_bytes;
   const per =
     link.forward_bytes == null

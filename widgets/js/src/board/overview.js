@@ -167,6 +167,11 @@ function drawStages(ctx, element) {
     text: "▲",
     cls: "ideal",
   }));
+  for (const mark of marks) {
+    const apart = (3.3 * mark.text.length + 9) / trackPx; // a name gives way to the mark of an ideal cut
+    const near = ideals.find((ideal) => Math.abs(ideal.left - mark.left) < apart);
+    if (near) mark.left = near.left + (mark.left < near.left ? -apart : apart);
+  }
   keyed(
     element,
     [...marks, ...ideals],

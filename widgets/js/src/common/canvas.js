@@ -44,10 +44,12 @@ export function hatch(g, colour, size = 6, ground = null) {
   return g.createPattern(tile, "repeat");
 }
 
-/** One floating text near the pointer, inside the root. */
+/** One floating text near the pointer, inside the root; above the pointer where it would reach beyond an element's foot. */
 export class Tip {
-  constructor(root) {
+  /** @param {HTMLElement} root @param {HTMLElement} [above] */
+  constructor(root, above = root) {
     this.root = root;
+    this.above = above;
     this.element = document.createElement("div");
     this.element.className = "sx-tip";
     this.element.hidden = true;
@@ -63,7 +65,8 @@ export class Tip {
     const x = event.clientX - box.left + 14;
     const y = event.clientY - box.top + 16;
     this.element.style.left = `${Math.max(2, x + w > box.width ? x - w - 24 : x)}px`;
-    this.element.style.top = `${y + h > box.height && y - h - 28 > 0 ? y - h - 28 : y}px`;
+    const foot = this.above.getBoundingClientRect().bottom - box.top;
+    this.element.style.top = `${y + h > foot && y - h - 28 > 0 ? y - h - 28 : y}px`;
   }
 
   hide() {

@@ -14,6 +14,7 @@ export const SHEETS = {
     ["M", "open Move to…"],
     ["P", "pin layers to their devices"],
     ["L", "lock the stage"],
+    ["D", "move devices between stages"],
     ["Ctrl+Z Ctrl+Shift+Z", "undo, redo"],
     ["Escape", "select nothing"],
   ],
@@ -23,33 +24,55 @@ export const SHEETS = {
     ["N P", "the next microbatch, the one before"],
     ["W S", "zoom in, zoom out; or Ctrl and the wheel"],
     ["A D", "earlier, later"],
-    ["0", "the whole step"],
+    ["0", "the whole step, in all views of time"],
+    ["Shift+← Shift+→", "move the cursor, in all views of time"],
+    ["T", "tell the memory at the cursor"],
+    ["B E", "mark where an area begins and ends; or Shift and a drag"],
+    ["Z", "zoom to the area"],
     ["C", "outline the critical path"],
     ["L", "show how busy each link is"],
     ["M", "mark the lane everywhere"],
     ["O", "edit the order"],
     ["Alt+← Alt+→", "move the action while the order is edited"],
-    ["Escape", "follow nothing, cancel"],
+    ["Escape", "clear the area, follow nothing, cancel"],
+  ],
+  heatmap: [
+    ["← → ↑ ↓", "go from cell to cell; with Shift column by column in time"],
+    ["Enter", "mark the lane everywhere"],
+    ["W S", "zoom in, zoom out, where there is an axis of time; or Ctrl and the wheel"],
+    ["A D", "earlier, later"],
+    ["0", "the whole step, in all views of time"],
+    ["Escape", "leave the cells"],
   ],
   graph: [
     ["← → ↑ ↓", "go along the edges"],
-    ["Enter", "open a block; Escape closes it"],
+    ["Enter", "open a block, Escape closes it; of a layer, choose how it is split"],
+    ["E", "choose how a layer is split and what its stage keeps"],
     ["Space", "select"],
     ["/", "find a layer"],
   ],
 };
+
+/** Event of the document that starts the tour of a workbench (tiles/tour.js). */
+const TOUR = "sx-tour-wanted";
 
 /** Open the sheet of a widget; Escape, the button or a click beside it closes it. @param {HTMLElement} root @param {string} name */
 export function showKeys(root, name) {
   if (root.querySelector(".sx-keys")) return;
   const before = root.ownerDocument.activeElement;
   const close = h("button", { class: "sx-btn", text: "Close", "data-action": "close-keys", on: { click: () => dialog.close() } });
+  const bench = root.dataset.bench;
+  const start = () => {
+    dialog.close();
+    document.dispatchEvent(new CustomEvent(TOUR, { detail: { bench } }));
+  };
+  const tour = bench ? h("button", { class: "sx-btn", text: "Take the tour", "data-action": "take-tour", on: { click: start } }) : null;
   const dialog = h(
     "dialog",
     { class: "sx-keys", "aria-label": `Keys of the ${name}` },
     h("h2", { text: `Keys of the ${name}` }),
     h("table", {}, h("tbody", {}, ...SHEETS[name].map(([keys, words]) => h("tr", {}, h("th", { scope: "row", text: keys }), h("td", { text: words }))))),
-    close,
+    h("p", { class: "sx-keys-acts" }, close, tour),
   );
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
   dialog.addEventListener("keydown", (event) => {

@@ -1,6 +1,7 @@
 // What every widget's root element does: theme, keyboard guard, notice strip, clean-up.
 
 import { bold, h, keyed, set } from "./dom.js";
+import { takeDrops } from "./drops.js";
 import { attachKeys } from "./keys.js";
 import { onWorking } from "./working.js";
 
@@ -22,6 +23,7 @@ export function makeRoot(el, model, name, label) {
     if (!event.ctrlKey && !event.metaKey) event.stopPropagation();
   });
   attachKeys(root, name);
+  takeDrops(root, () => root.dataset.bench);
   const notices = h("div", { class: "sx-notices" });
   root.append(notices);
   const dismiss = () => {

@@ -59,6 +59,10 @@ function makeField(field, send) {
           spellcheck: "false",
         });
   const element = h("label", { class: "c-field" }, h("span", {}), input, h("em", { role: "alert" }));
+  // a name picked from the list below a text is as good as one that was typed to its end
+  input.addEventListener("input", (event) => {
+    if (element.kind === "text" && event.inputType !== "insertText" && named(element, input.value)) input.dispatchEvent(new Event("change"));
+  });
   input.addEventListener("change", () => {
     const text = input.value.trim();
     if (element.kind !== "number") return send(element.key, text);
@@ -80,6 +84,7 @@ function drawField(element, field) {
     style: { width: field.width_px ? `${field.width_px}px` : null },
   });
   if (field.kind === "select") drawOptions(input, field.options ?? []);
+  else if (field.kind === "text" && field.options?.length) drawList(element, input, field.options);
   const value = field.value == null ? "" : String(field.value);
   if (element.sent !== value || document.activeElement !== input) {
     input.value = value;
@@ -88,6 +93,18 @@ function drawField(element, field) {
   }
   drawError(element);
 }
+
+const named = (element, text) => (element.field?.options ?? []).some((option) => String(option.value) === text);
+
+/** The names that a text may be, which the browser offers as far as they match. */
+function drawList(element, input, options) {
+  element.list ??= h("datalist", { id: `c-list-${++lists}` });
+  if (!element.list.isConnected) element.append(element.list);
+  set(input, { list: element.list.id });
+  keyed(element.list, options, (option) => String(option.value), () => h("option", {}), drawOption); // prettier-ignore
+}
+
+let lists = 0;
 
 const drawOption = (option, { value, label: text, disabled, title }) =>
   set(option, { value: String(value), text, title: title ?? null, disabled: Boolean(disabled) });

@@ -2,6 +2,7 @@
 
 import { h, heading, set } from "../common/dom.js";
 import { plural } from "../common/format.js";
+import { pictureButtons } from "../common/picture.js";
 import { DIVERGING_STOPS, legendOf, MODES } from "./colour.js";
 
 export class Head {
@@ -19,7 +20,7 @@ export class Head {
       ),
     );
     this.legend = h("span", { class: "sx-legend" }, h("span", {}, h("span", {}), h("i", { class: "sx-ramp" }), h("span", {}), h("span", {})));
-    this.bar = h("div", { class: "g-bar" }, this.modes, this.legend);
+    this.bar = h("div", { class: "g-bar" }, this.modes, this.legend, pictureButtons("layer graph"));
   }
 
   set hidden(hidden) {

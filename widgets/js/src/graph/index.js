@@ -4,6 +4,7 @@ import { h, keyed, set } from "../common/dom.js";
 import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
+import { Card } from "./card.js";
 import { Positions, select, step, without } from "./choose.js";
 import { scaleOf } from "./colour.js";
 import { drawEdges, drawFrames, drawNode, makeNode, picture } from "./draw.js";
@@ -25,7 +26,7 @@ class GraphWidget {
     this.wanted = null; // a node that shall have the focus once it is there
     this.laid = null;
     this.build();
-    this.sync = new Sync(model, ["view", "selection", "colour", "opened", "index"], () => this.draw());
+    this.sync = new Sync(model, ["view", "selection", "colour", "opened", "index", "card", "edits"], () => this.draw());
     this.width = 0; // asked for when it changes only: in a drawing it would lay the page out once more
     this.observer = new ResizeObserver(() => this.resized());
     this.observer.observe(root);
@@ -47,9 +48,14 @@ class GraphWidget {
     this.empty = h("div", { class: "sx-empty", text: "No model yet." });
     this.omitted = h("div", { class: "sx-empty" });
     this.strip = new Strip();
+    this.card = new Card({
+      choose: (row) => this.sync.send("choose_for_layer", { of: row.kind, key: row.key }),
+      scope: (name, on) => this.inspect({ [name]: on }),
+      close: () => this.closeCard(),
+    });
     this.live = h("div", { class: "sx-live", "aria-live": "polite" });
-    const { head, parts, strip } = this;
-    this.root.append(head.title, head.bar, this.empty, parts.canvas, this.omitted, strip.element, this.live);
+    const { head, parts, strip, card } = this;
+    this.root.append(head.title, head.bar, this.empty, parts.canvas, this.omitted, card.element, strip.element, this.live);
   }
 
   get view() {
@@ -90,6 +96,7 @@ class GraphWidget {
     this.drawHead();
     this.drawPicture();
     this.drawStrip();
+    this.drawCard();
     this.root.dataset.drawMs = (performance.now() - begun).toFixed(1);
     if (this.wanted) this.takeFocus();
   }
@@ -171,7 +178,42 @@ class GraphWidget {
   }
 
   drawStrip() {
-    this.strip.draw(this.inFocus ? (this.nodes.find((n) => n.id === this.focus) ?? null) : null, this.view);
+    this.strip.draw(this.inFocus ? (this.nodes.find((n) => n.id === this.focus) ?? null) : null, this.view, this.edits);
+  }
+
+  // ---- the card of a layer
+
+  /** Does anybody answer what is asked of a layer? */
+  get edits() {
+    return Boolean(this.model.get("edits")) && !this.model.link?.shut;
+  }
+
+  drawCard() {
+    const card = this.model.get("card") ?? {};
+    this.card.draw(card, !this.edits);
+    if (!this.entering || !card.layer) return;
+    this.entering = false;
+    this.card.focus();
+  }
+
+  /** Ask for the card of a node: of a layer its layouts too, of a part what the stage of its first layer keeps. */
+  inspectNode(n, enter = false) {
+    const layer = this.positions.layers[n.ranges[0]?.[0]];
+    if (!this.edits || layer == null) return;
+    this.entering = enter;
+    this.from = n.id;
+    this.inspect({ layer, whole: !isLayer(n) });
+  }
+
+  inspect(change) {
+    const { layer, whole, all_alike: alike, everywhere } = { ...this.model.get("card"), ...change };
+    this.sync.send("inspect", { layer, whole: Boolean(whole), all_alike: Boolean(alike), everywhere: Boolean(everywhere) });
+  }
+
+  closeCard() {
+    this.entering = false;
+    this.sync.send("inspect", { layer: null });
+    this.elementOf(this.from ?? this.focus)?.focus();
   }
 
   // ---- opening
@@ -185,6 +227,7 @@ class GraphWidget {
   act(action, id) {
     const n = this.nodes.find((node) => node.id === id);
     if (!n) return;
+    if (action === "inspect") return this.inspectNode(n, true);
     const opened = this.model.get("opened") ?? [];
     const rest = without(this.nodes, opened, id);
     if (action === "open" || action === "open-all") {
@@ -268,7 +311,10 @@ class GraphWidget {
     const element = event.target.closest("[data-node]");
     if (!element) return;
     this.move(element.dataset.node);
-    this.choose(element.dataset.node, event.shiftKey || event.ctrlKey || event.metaKey);
+    const more = event.shiftKey || event.ctrlKey || event.metaKey;
+    this.choose(element.dataset.node, more);
+    const n = this.nodes.find((node) => node.id === element.dataset.node);
+    if (!more && n && (isLayer(n) || this.model.get("card")?.layer)) this.inspectNode(n);
   }
 
   doubled(event) {
@@ -295,7 +341,10 @@ class GraphWidget {
     const radio = event.target.closest?.("[role=radio]");
     const id = event.target.closest?.("[data-node]")?.dataset.node;
     let done = true;
-    if (radio) done = this.head.key(event.key, this.mode, this.view.no_errors);
+    if (event.target.closest?.(".g-card")) {
+      done = event.key === "Escape" || this.card.key(event);
+      if (event.key === "Escape") this.closeCard();
+    } else if (radio) done = this.head.key(event.key, this.mode, this.view.no_errors);
     else if (event.target === this.search.input) return;
     else if (event.key === "/") this.search.input.focus();
     else if (id != null) done = this.nodeKey(event, id);
@@ -309,7 +358,9 @@ class GraphWidget {
     if (/^(Arrow|Home$|End$)/.test(key)) {
       const next = step(this.nodes, this.view.edges, id, key);
       if (next != null) this.move(next);
-    } else if (key === "Enter") this.act(n.open ? "close" : event.shiftKey ? "open-all" : "open", id);
+    } else if (this.edits && (key === "e" || (key === "Enter" && isLayer(n)))) this.inspectNode(n, true);
+    else if (key === "Escape" && this.model.get("card")?.layer) this.closeCard();
+    else if (key === "Enter") this.act(n.open ? "close" : event.shiftKey ? "open-all" : "open", id);
     else if (key === "Escape" || key === "Backspace") {
       const frame = n.open ? n.id : n.parent;
       if (frame == null) return false;
@@ -327,6 +378,9 @@ class GraphWidget {
     this.root.remove();
   }
 }
+
+/** Is a node one layer? */
+const isLayer = (n) => n.count === 1 && !n.open && layersOf(n) === 1;
 
 function render({ model, el }) {
   const widget = new GraphWidget(model, el);

@@ -13,8 +13,8 @@ export class Strip {
     this.element = h("div", { class: "g-strip" }, this.facts, this.acts);
   }
 
-  /** @param {any|null} node in focus @param {any} view */
-  draw(node, view) {
+  /** @param {any|null} node in focus @param {any} view @param {boolean} edits whether its layout can be chosen */
+  draw(node, view, edits) {
     keyed(
       this.facts,
       (node ? factsOf(node, view) : [["", HINT]]).map((row, i) => ({ row, i })),
@@ -27,7 +27,7 @@ export class Strip {
     );
     keyed(
       this.acts,
-      node ? actionsOf(node, view.nodes) : [],
+      node ? actionsOf(node, view.nodes, edits) : [],
       ([action]) => action,
       () => h("button", { class: "sx-btn" }),
       (button, [action, text]) => set(button, { "data-action": action, "data-for": node.id, text }),
@@ -41,12 +41,13 @@ function factsOf(node, { nodes, edges, other_name: otherName }) {
 }
 
 /** What can be done with a node, as [action, words]. @param {any} node @param {any[]} nodes */
-function actionsOf(node, nodes) {
+function actionsOf(node, nodes, edits) {
   const found = [];
   if (node.open) found.push(["close", "Close"]);
   else if (node.opens.length) found.push(["open", "Open"]);
   if (node.open ? closedIn(node, nodes) : node.opens.length) found.push(["open-all", "Open all levels"]);
   if (node.repeat) found.push(node.unfolded ? ["fold", "Fold repeats"] : ["unfold", "Unfold repeats"]);
+  if (edits) found.push(["inspect", node.open || node.opens.length || node.count > 1 ? "Memory…" : "Split and memory…"]);
   return found;
 }
 

@@ -29,6 +29,10 @@ export function movedTexts(node) {
   return a === b ? count : [`stage ${a} → ${b}`, `${a} → ${b}`, ...(node.moved < layersOf(node) ? count : [])];
 }
 
+/** "a layout of its own", "3 layers with a layout of their own". @param {any} node */
+const ownText = (node) =>
+  layersOf(node) === 1 ? "a layout of its own" : node.own_layouts === 1 ? "1 layer with a layout of its own" : `${fixed(node.own_layouts)} layers with layouts of their own`;
+
 /** How many layers a node stands for. @param {any} node */
 export const layersOf = (node) => node.ranges.reduce((sum, [, n]) => sum + n, 0);
 
@@ -39,6 +43,7 @@ export function nodeName(node, { held = 0, otherName = null } = {}) {
   if (layers > 1) parts.push(plural(layers, "layer"));
   parts.push(`${seconds(node.forward_s + node.backward_s)}`, bytes(node.memory_bytes), whereText(node.stages));
   if (node.moved) parts.push(`in ${otherName ?? "B"} ${whereText(node.other_stages ?? [])}`);
+  if (node.own_layouts) parts.push(ownText(node));
   if (node.error != null) parts.push(`measured ${errorText(node.error)}`);
   if (held && held < layers) parts.push(`${fixed(held)} of its layers selected`);
   return parts.join(", ");
@@ -52,6 +57,7 @@ export function details(node, { reads, feeds, otherName }) {
   if (layers > 1) rows.push(["", plural(layers, "layer")]);
   else rows.push(["", node.text ? `${node.kind} ${node.text}` : node.kind]);
   rows.push(["", whereText(node.stages)]);
+  if (node.own_layouts) rows.push(["", ownText(node)]);
   if (node.moved) rows.push([otherName ?? "B", `${whereText(node.other_stages ?? [])}${node.moved < layers ? ` (${plural(node.moved, "layer")} moved)` : ""}`]);
   rows.push(
     ["parameters", count(node.parameters)],

@@ -114,10 +114,14 @@ export function scaleOf(grids) {
   return { low, high, log, from, only, position: (x) => from + (1 - from) * share(x), at: (t) => value((t - from) / (1 - from)) };
 }
 
-/** Largest value of the columns that fall into a pixel: where columns are narrower, none is lost. */
-export function mostOf(grid, r, pixel, pixels) {
-  const from = Math.floor((pixel * grid.columns) / pixels);
-  const to = Math.max(from + 1, Math.floor(((pixel + 1) * grid.columns) / pixels));
+/**
+ * Largest value of the columns that fall into a pixel: where columns are narrower, none is lost.
+ * @param {any} grid @param {number} r @param {number} pixel @param {number} pixels
+ * @param {number} [first] column at which the pixels begin @param {number} [columns] columns that they show
+ */
+export function mostOf(grid, r, pixel, pixels, first = 0, columns = grid.columns) {
+  const from = Math.floor(first + (pixel * columns) / pixels);
+  const to = Math.min(grid.columns, Math.max(from + 1, Math.floor(first + ((pixel + 1) * columns) / pixels)));
   let found = null;
   for (let k = from; k < to; k += 1) {
     const value = grid.value(r, k);
@@ -137,7 +141,6 @@ export function rowPlaces(rows, size, top = 0) {
   });
   return { tops, height: y };
 }
-
 
 
 /** The cell that an arrow key leads to; time is passed in steps of a fiftieth. */

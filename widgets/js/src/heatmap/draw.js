@@ -3,7 +3,7 @@
 import { bytes, bytesParts, seconds, secondsParts } from "../common/format.js";
 import { cividis, inkOn, rgb, ticks } from "../common/scales.js";
 import { mostOf } from "./cells.js";
-import { boxOf, NUMBER_PX } from "./panels.js";
+import { boxOf, columnOf, NUMBER_PX, timeX, xTime } from "./panels.js";
 
 export const TOKENS = ["ink", "ink-2", "ink-strong", "brand", "brand-ink", "wash", "bg", "line", "bad"];
 
@@ -41,33 +41,39 @@ function drawNames(g, { grid }, panel, { look: c, marked }) {
 function drawTime(g, plan, panel, scale, scene) {
   const { grid, view } = plan;
   const { look: c } = scene;
-  const { left, right, tops, size } = panel;
+  const { axis, from, right, tops, size } = panel;
+  const [first, last] = [from, right].map((at) => Math.min(grid.columns, Math.max(0, columnOf(grid, xTime(axis, at)))));
+  const pixels = Math.round(right - from);
   const strip = document.createElement("canvas");
-  strip.width = Math.max(1, Math.min(grid.columns, Math.round(right - left)));
+  strip.width = Math.max(1, last - first > grid.columns * 0.999 ? Math.min(grid.columns, pixels) : pixels);
   strip.height = 1;
   const pen = strip.getContext("2d");
   g.imageSmoothingEnabled = false;
   grid.rows.forEach((_, r) => {
     const image = pen.createImageData(strip.width, 1);
     for (let p = 0; p < strip.width; p += 1) {
-      const value = mostOf(grid, r, p, strip.width);
+      const value = mostOf(grid, r, p, strip.width, first, last - first);
       if (value != null) image.data.set([...cividis(scale.position(value)), 255], p * 4);
     }
+    if (!pixels) return;
     pen.putImageData(image, 0, 0);
     g.fillStyle = c.wash;
-    g.fillRect(left, tops[r], right - left, size);
-    g.drawImage(strip, left, tops[r], right - left, size);
+    g.fillRect(from, tops[r], right - from, size);
+    g.drawImage(strip, from, tops[r], right - from, size);
   });
-  const x = (t) => left + ((t - grid.start_s) / (grid.end_s - grid.start_s)) * (right - left);
+  const x = (t) => timeX(axis, t);
+  const [t0, t1] = [Math.max(grid.start_s, axis.t0), Math.min(grid.end_s, axis.t0 + axis.span)];
   const foot = tops[tops.length - 1] + size + 14;
   g.font = `11px ${c.font}`;
   g.fillStyle = c["ink-2"];
-  for (const t of ticks(grid.end_s, Math.max(2, (right - left) / 110), grid.start_s)) {
+  const fine = axis.span < t1 / 50; // then digits behind the point tell ticks apart
+  for (const t of ticks(t1, Math.max(2, (right - from) / 110), t0)) {
     const { text, unit } = secondsParts(t, grid.end_s);
-    g.textAlign = x(t) < left + 10 ? "left" : x(t) > right - 14 ? "right" : "center";
-    g.fillText(`${text.replace(/\.0+$/, "")} ${unit}`, x(t), foot);
+    g.textAlign = x(t) < axis.left + 10 ? "left" : x(t) > right - 14 ? "right" : "center";
+    g.fillText(`${fine ? text : text.replace(/\.0+$/, "")} ${unit}`, x(t), foot);
   }
-  if (view.peak && scene.shown === "time") drawPeak(g, view, panel, x(view.peak.time_s), c);
+  const peak = view.peak?.time_s;
+  if (peak >= t0 && peak <= t1 && scene.shown === "time") drawPeak(g, view, panel, x(view.peak.time_s), c);
 }
 
 /** A triangle above the fullest cell's row and what it is. */
@@ -137,4 +143,33 @@ function drawCursor(g, { grid }, panel, { look: c, cell }) {
     g.lineWidth = width;
     g.strokeRect(x - 1, y - 1, Math.max(4, w) + 1, h + 1);
   }
+}
+
+/**
+ * The cursor, and the marked area, over one plan. @param {CanvasRenderingContext2D} g @param {any} panel
+ * @param {{look: any, cursor: {t: number}|null, area: {from_s: number, to_s: number}|null}} scene
+ */
+export function drawOver(g, { axis, from, right, tops, size }, { look: c, cursor, area }) {
+  const [top, foot] = [tops[0] - 3, tops[tops.length - 1] + size + 3];
+  const clip = (t) => Math.min(right, Math.max(from, timeX(axis, t)));
+  g.fillStyle = c.brand;
+  if (area) {
+    const [a, b] = [clip(area.from_s), clip(area.to_s)]; // outlined, not filled: colours mean bytes here
+    for (const [colour, width] of [
+      [c.bg, 3],
+      [c.brand, 1],
+    ]) {
+      g.strokeStyle = colour;
+      g.lineWidth = width;
+      if (b > a) g.strokeRect(a + 0.5, top + 0.5, b - a - 1, foot - top - 1);
+    }
+  }
+  const at = cursor && Math.round(timeX(axis, cursor.t));
+  if (at == null || at < axis.left || at > axis.left + axis.room) return;
+  g.fillStyle = c.bg;
+  g.globalAlpha = 0.6;
+  g.fillRect(at - 1, top, 3, foot - top);
+  g.globalAlpha = 1;
+  g.fillStyle = c.brand;
+  g.fillRect(at, top, 1, foot - top);
 }

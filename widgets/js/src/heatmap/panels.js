@@ -15,20 +15,20 @@ const TITLE_PX = 18;
 const rowSize = (rows, least = 11) => (rows <= 16 ? 28 : rows <= 32 ? 16 : least);
 
 /**
- * @param {any[]} grids one a plan @param {number} width
- * @returns {{panels: any[], height: number}} a panel: x, left (of the cells), right, size, tops, columns (lefts, widths), top, height
+ * @param {any[]} grids one a plan @param {number} width @param {{t0: number, t1: number}} [seen] the stretch of time, the same for all
+ * @returns {{panels: any[], height: number}} a panel: x, left (of the cells), right, size, tops, columns (lefts, widths), top, height;
+ *   over time also `axis` and `from`, `to`: where its own time begins and ends
  */
-export function panelsOf(grids, width) {
+export function panelsOf(grids, width, seen = { t0: 0, t1: Math.max(...grids.map((grid) => grid.end_s ?? 0)) || 1 }) {
   const several = grids.length > 1;
-  const end = Math.max(...grids.map((grid) => grid.end_s ?? 0)); // one axis of time for all
   const share = (width - GAP_PX) / grids.length;
-  const legible = grids.every((grid) => grid.kind === "pairs" && panelOf(grid, 0, share, 0, end).size >= NUMBER_PX);
+  const legible = grids.every((grid) => grid.kind === "pairs" && panelOf(grid, 0, share, 0, seen).size >= NUMBER_PX);
   const beside = several && (width >= BESIDE_PX || legible);
   const each = beside ? share : width;
   let y = 0;
   let height = 0;
   const panels = grids.map((grid, p) => {
-    const panel = panelOf(grid, beside ? p * (each + GAP_PX) : 0, each, y + (several ? TITLE_PX : 0), end);
+    const panel = panelOf(grid, beside ? p * (each + GAP_PX) : 0, each, y + (several ? TITLE_PX : 0), seen);
     panel.title = several ? y + 12 : null;
     if (!beside) y = panel.height + 14;
     height = Math.max(height, panel.height);
@@ -37,7 +37,7 @@ export function panelsOf(grids, width) {
   return { panels, height };
 }
 
-function panelOf(grid, x, width, top, end) {
+function panelOf(grid, x, width, top, seen) {
   const longest = Math.max(...grid.rows.map((row) => row.name.length));
   const left = x + Math.round(Math.min(width * 0.4, 170, longest * LETTER_PX + 14));
   const room = x + width - left - 4;
@@ -56,8 +56,20 @@ function panelOf(grid, x, width, top, end) {
     const lefts = Array.from({ length: grid.columns }, (_, k) => left + k * each);
     return { x, left, right: left + each * grid.columns, size, tops, lefts, widths: lefts.map(() => each - 2), top, height: height + 4 };
   }
-  return { x, left, right: left + (room * grid.end_s) / (end || 1), size, tops, lefts: null, widths: null, top, height: height + 20 };
+  const axis = { left, room, t0: seen.t0, span: seen.t1 - seen.t0 };
+  const at = (t) => Math.min(left + room, Math.max(left, timeX(axis, t)));
+  const right = at(grid.end_s);
+  return { x, left, from: at(grid.start_s), right, size, tops, lefts: null, widths: null, top, height: height + 20, axis };
 }
+
+/** Where a time stands, also beyond what is seen. @param {{left: number, room: number, t0: number, span: number}} axis @param {number} t */
+export const timeX = (axis, t) => axis.left + ((t - axis.t0) / axis.span) * axis.room;
+
+/** The time at a place. */
+export const xTime = (axis, x) => axis.t0 + ((x - axis.left) / axis.room) * axis.span;
+
+/** The column of a time, as a fraction; outside of the grid below 0 or beyond its last. */
+export const columnOf = (grid, t) => ((t - grid.start_s) / (grid.end_s - grid.start_s)) * grid.columns;
 
 /** The cell under a point of a panel, or null. */
 export function cellUnder(grid, panel, x, y) {
@@ -65,13 +77,13 @@ export function cellUnder(grid, panel, x, y) {
   if (r < 0 || x < panel.left) return null;
   const k = panel.lefts
     ? panel.lefts.findIndex((left, i) => x >= left && x < left + panel.widths[i])
-    : Math.floor(((x - panel.left) / (panel.right - panel.left)) * grid.columns);
+    : Math.floor(columnOf(grid, xTime(panel.axis, x)));
   return k < 0 || k >= grid.columns ? null : { r, k };
 }
 
 /** Box of a cell: x, y, width, height. */
 export function boxOf(grid, panel, { r, k }) {
   if (panel.lefts) return [panel.lefts[k], panel.tops[r], panel.widths[k], panel.size];
-  const w = (panel.right - panel.left) / grid.columns;
-  return [panel.left + k * w, panel.tops[r], w, panel.size];
+  const at = (column) => timeX(panel.axis, grid.start_s + (column / grid.columns) * (grid.end_s - grid.start_s));
+  return [at(k), panel.tops[r], at(k + 1) - at(k), panel.size];
 }

@@ -1,6 +1,6 @@
 // History: every state that undo and redo can reach, newest first; plan files in and out; the report.
 
-import { copyButtons } from "../common/copying.js";
+import { copy, copyButtons } from "../common/copying.js";
 import { download } from "../common/download.js";
 import { h, keyed, set, triangle } from "../common/dom.js";
 import { bytes, plural } from "../common/format.js";
@@ -42,9 +42,10 @@ function render({ model, el }) {
   const copying = copyButtons(() => table);
   const empty = h("p", { class: "sx-empty", text: "Nothing is loaded yet." });
   const files = makeFiles();
+  const shared = makeShared();
   const saved = h("p", { class: "h-saved sx-sub", role: "status" });
   const remarks = h("ul", { class: "h-remarks sx-sub" });
-  root.append(head, offer, h("div", { class: "h-scroll", tabindex: "-1" }, table), copying, empty, files.element, saved, remarks);
+  root.append(head, offer, h("div", { class: "h-scroll", tabindex: "-1" }, table), copying, empty, files.element, shared.element, saved, remarks);
   const sync = new Sync(model, ["view"], draw, true);
   const loaded = () => save();
   model.on("change:download", loaded);
@@ -115,21 +116,23 @@ function render({ model, el }) {
     });
     const done = h("span", { class: "sx-sub", role: "status" });
     const save = button("Save plan", "save_plan", act("save_plan"), "The plan shown as a file; open it here, or with the command line");
+    const share = button("Copy plan as text", "share_plan", act("share_plan"), "One short text to send in a message; whoever pastes it into the field here has this plan");
     const report = button("Make report", "make_report", act("make_report"), "One HTML file with everything on this page, to send to someone; opens without network");
     const element = h(
       "div",
       { class: "h-files" },
-      h("label", { class: "h-open" }, h("span", { text: "Open a plan, a session or a trainer's config" }), path),
+      h("label", { class: "h-open" }, h("span", { text: "A plan or its text, a session, a trainer's config" }), path),
       button("Open", "open_path", open),
       button("Choose file…", "upload", () => picker.click()),
       picker,
       h("span", { class: "h-gap" }),
       save,
+      share,
       report,
       error,
       done,
     );
-    return { element, path, error, done, buttons: [save, report] };
+    return { element, path, error, done, buttons: [save, share, report] };
   }
 
   function draw() {
@@ -150,6 +153,7 @@ function render({ model, el }) {
       drawRow(element, row, row === selected, row === focusable),
     );
     drawFiles(files, view);
+    drawShared(shared, view.shared);
     set(saved, { text: view.problem ? `Not saved: ${view.problem}` : (view.saved ?? ""), "data-level": view.problem ? "error" : null });
     keyed(remarks, view.remarks ?? [], (text) => text, () => h("li", {}), (element, text) => set(element, { text }));
     remarks.hidden = !view.remarks?.length;
@@ -200,6 +204,25 @@ function drawFiles({ path, error, buttons }, view) {
     set(path, { "aria-invalid": complaint ? "true" : null });
   }
   for (const button of buttons) button.disabled = !view.ready;
+}
+
+/** The plan as a text: selected when the field is entered, so that it can be copied by hand where nothing else may. */
+function makeShared() {
+  const text = h("textarea", { class: "h-text", readonly: "", rows: "3", spellcheck: "false", "aria-label": "The plan shown, as a text", on: { focus: () => text.select() } });
+  const note = h("span", { class: "sx-sub", role: "status" });
+  return { element: h("div", { class: "h-shared", hidden: true }, text, note), text, note, number: 0 };
+}
+
+/** @param {any} given `view.shared`; a number that was not seen is copied */
+function drawShared(shared, given) {
+  shared.element.hidden = !given;
+  if (!given) shared.number = 0;
+  if (!given || given.number === shared.number) return;
+  shared.number = given.number;
+  shared.text.value = given.text;
+  copy(given.text, shared.element).then((done) =>
+    set(shared.note, { text: `${done ? "Copied" : "Copy it from here"}: ${given.note}.` }),
+  );
 }
 
 export default { render: linked(render) };

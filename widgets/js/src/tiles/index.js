@@ -2,6 +2,7 @@
 // show what the board estimates.
 
 import { h, keyed } from "../common/dom.js";
+import { onDropped } from "../common/drops.js";
 import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
@@ -9,7 +10,9 @@ import { enough, onWorking, sinceWords } from "../common/working.js";
 import { BoardThere, MISSING } from "./board-there.js";
 import { Own } from "./own.js";
 import { Ending, PREVIEW, previewed, previewedVerdict, previewOf } from "./preview.js";
+import { Sure } from "./sure.js";
 import { drawTile, makeTile } from "./tile.js";
+import { Tour } from "./tour.js";
 import { drawVerdict, holdVerdict, makeVerdict } from "./verdict.js";
 import { Why } from "./why.js";
 
@@ -27,7 +30,9 @@ function render({ model, el }) {
   const verdict = makeVerdict(act);
   const why = new Why(act);
   const own = new Own((fields) => sync.send("measured", fields), act);
-  root.append(tiles, own.element, verdict, why.element);
+  const tour = new Tour(root, () => model.get("bench") ?? "", act);
+  const sure = new Sure(tiles);
+  root.append(tiles, sure.element, own.element, verdict, why.element);
   const sync = new Sync(model, ["view"], () => changed());
   let preview = null;
   let working = null; // what the kernel does for the bar, and since when
@@ -52,6 +57,8 @@ function render({ model, el }) {
     tiles.style.setProperty("--count", view.tiles?.length ?? 1);
     const now = view.tiles ?? [];
     keyed(tiles, preview ? now.map((tile) => previewed(tile, preview)) : now, (tile) => tile.key, makeTile, drawTile);
+    sure.draw(now);
+    tour.draw(model.link?.shut ? null : view.tour);
     own.draw(view.own ?? null, model.link?.shut ?? false);
     holdVerdict(verdict, preview != null);
     drawVerdict(verdict, sentence(view.verdict));
@@ -81,6 +88,10 @@ function render({ model, el }) {
       draw();
     },
   );
+  const undrop = onDropped(
+    () => model.get("bench") ?? "",
+    (name, text) => sync.send("drop_text", { name, text }),
+  );
   const listen = (event) => {
     const next = previewOf(event.detail, model.get("bench"), preview);
     if (next === preview) return;
@@ -97,6 +108,8 @@ function render({ model, el }) {
     document.removeEventListener(PREVIEW, listen);
     clearInterval(working?.timer);
     unwork();
+    undrop();
+    tour.close();
     board.stop();
     cancelAnimationFrame(frame);
     ending.stop();

@@ -1,14 +1,14 @@
 // One figure: name, value, difference, and the third line: measured, the predicted band, or what it is now.
 
 import { h, set, svg, triangle } from "../common/dom.js";
-import { typeset } from "../common/format.js";
-import { bandOf, bandText, bandTitle, deltaText, measuredText, outside, valueParts } from "./words.js";
+import { known, typeset } from "../common/format.js";
+import { bandOf, bandText, bandTitle, NO_BAND, deltaText, measuredText, outside, valueParts } from "./words.js";
 
 export function makeTile() {
   return h(
     "div",
     { class: "t-tile", role: "group" },
-    h("div", { class: "t-name" }, h("span", {}), h("span", { class: "t-half" })),
+    h("div", { class: "t-name" }, h("span", {}), h("button", { class: "t-half", "aria-expanded": "false" })),
     h("div", { class: "t-value" }, triangle(), h("span", { class: "t-number" }), h("small", {})),
     h("div", { class: "t-delta" }, h("b", {}), h("span", {})),
     h("div", { class: "t-measured" }, h("span", { class: "t-band t-opt" }), h("span", {}), h("b", {})),
@@ -26,8 +26,15 @@ export function drawTile(element, tile) {
   });
   set(name.firstChild, { text: tile.name, title: tile.name });
   const half = bandText(tile);
-  const said = half ? bandTitle(tile) : null;
-  set(name.lastChild, { text: half ?? "", title: said, "aria-label": said, role: half ? "note" : null });
+  const unknown = known(tile.value) && !half; // its band is still worked out, or cannot be
+  const said = half ? bandTitle(tile) : NO_BAND;
+  name.lastChild.hidden = !half && !unknown;
+  set(name.lastChild, {
+    text: half ?? "±?",
+    title: said,
+    "aria-label": `How sure is ${tile.name}: ${half ?? "not known"}`,
+    "data-sure": tile.key,
+  });
   set(value.querySelector(".t-number"), { text });
   const small = value.querySelector("small");
   if (small.dataset.text !== `${unit}|${tile.context ?? ""}`) {

@@ -9,6 +9,7 @@ export function valueParts({ quantity, value, unit }) {
   if (quantity === "bytes") return bytesParts(value);
   if (quantity === "fraction") return { text: fixed(value * 100, Math.abs(value) >= 0.9 ? 0 : 1), unit: "%" };
   if (quantity === "ratio") return { text: significant(value), unit: "×" };
+  if (quantity === "per_second" && value >= 1e6) return { text: significant(value / 1e6), unit: `M ${unit ?? ""}`.trim() };
   return { text: significant(value), unit: unit ?? "" };
 }
 
@@ -54,6 +55,19 @@ function endsText(tile) {
 export function bandTitle(tile) {
   const from = tile.band_from ? `. ${tile.band_from}` : "";
   return `80 % band ${valueText(tile, tile.low)} to ${valueText(tile, tile.high)}${from}`;
+}
+
+/** What is said of a figure without a band. */
+export const NO_BAND = "No band yet: it is worked out in quiet moments, by simulating the plan with every uncertain number of the profile at both ends";
+
+/** "How sure" in full: sentences about the band, where it comes from and what would narrow it. @returns {{title: string, lines: string[]}} */
+export function sureWords(tile) {
+  const half = bandText(tile);
+  const title = `${tile.name} ${valueText(tile, tile.value)}${half ? ` ${half}` : ""}`;
+  if (!half) return { title, lines: [`${NO_BAND}.`] };
+  const from = tile.band_from ? [`${tile.band_from}.`] : [];
+  const band = `In four of five cases between ${valueText(tile, tile.low)} and ${valueText(tile, tile.high)}.`;
+  return { title, lines: [band, ...from, ...(tile.narrow ? [tile.narrow] : [])] };
 }
 
 /** Is the measurement outside the predicted band? */

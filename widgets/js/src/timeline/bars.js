@@ -146,14 +146,29 @@ export class Bars {
     return first >= 0 && microbatch >= first && microbatch < first + Math.max(1, this.count(i));
   }
 
-  /** All bars of one microbatch in the order of time; kept until another is asked for. */
+  /** All bars of one microbatch in the order of time. */
   journey(microbatch) {
-    if (this.followed?.microbatch === microbatch) return this.followed.bars;
-    const bars = [];
-    for (let i = 0; i < this.length; i += 1) if (this.holds(i, microbatch)) bars.push(i);
-    bars.sort((a, b) => this.start(a) - this.start(b));
-    this.followed = { microbatch, bars };
+    this.kept ??= new Map();
+    const known = this.kept.get(microbatch);
+    if (known) return known;
+    const alone = (this.byMicrobatch ??= this.sortedOut()).get(microbatch) ?? [];
+    const bars = [...alone, ...this.ranges.filter((i) => this.holds(i, microbatch))].sort((a, b) => this.start(a) - this.start(b));
+    this.kept.set(microbatch, bars);
     return bars;
+  }
+
+  /** Microbatch -> its bars, of those that belong to one alone, so that pointing at one after the other is cheap. */
+  sortedOut() {
+    const found = new Map();
+    this.ranges = [];
+    for (let i = 0; i < this.length; i += 1) {
+      const m = this.microbatch(i);
+      if (m < 0) continue;
+      if (this.count(i) > 1) this.ranges.push(i);
+      else if (found.has(m)) found.get(m).push(i);
+      else found.set(m, [i]);
+    }
+    return found;
   }
 
   /** Largest microbatch number there is, or -1. */

@@ -8,7 +8,7 @@ const button = (text, action, title, work) =>
   h("button", { class: "sx-btn tl-small", text, title, "aria-label": title, "data-action": action, on: { click: work } });
 
 /** A bar of shares; what the colours mean stands beside it in words. */
-function shareBar(element, parts) {
+export function shareBar(element, parts) {
   const total = parts.reduce((sum, part) => sum + part.seconds, 0) || 1;
   keyed(
     element,

@@ -52,17 +52,26 @@ export function draw(g, scene) {
   if (places.links.length) drawLinks(g, scene, x);
 }
 
-function drawAxis(g, { width, window: win, look: c, places }, x) {
+/** What stands at the ticks of the axis. @returns {{at: number, text: string, align: CanvasTextAlign}[]} */
+export function axisLabels({ width, window: win, places }, x) {
+  return ticks(win.t1, Math.max(2, (width - places.left) / 110), win.t0).map((t) => {
+    const at = x(t);
+    const { text, unit } = secondsParts(t, win.t1);
+    const align = at < places.left + 12 ? "left" : at > width - 20 ? "right" : "center";
+    return { at, text: `${win.span < win.t1 / 50 ? text : text.replace(/\.0+$/, "")} ${unit}`, align };
+  });
+}
+
+function drawAxis(g, scene, x) {
+  const { width, window: win, look: c, places } = scene;
   g.font = `11px ${c.font}`;
   g.textBaseline = "alphabetic";
-  for (const t of ticks(win.t1, Math.max(2, (width - places.left) / 110), win.t0)) {
-    const at = x(t);
+  for (const { at, text, align } of axisLabels(scene, x)) {
     g.fillStyle = c.line;
     g.fillRect(Math.round(at), 16, 1, places.height - 18);
     g.fillStyle = c["ink-2"];
-    g.textAlign = at < places.left + 12 ? "left" : at > width - 20 ? "right" : "center";
-    const { text, unit } = secondsParts(t, win.t1);
-    g.fillText(`${win.span < win.t1 / 50 ? text : text.replace(/\.0+$/, "")} ${unit}`, at, 11);
+    g.textAlign = align;
+    g.fillText(text, at, 11);
   }
   if (win.span > win.end * 0.999) return;
   // which stretch of the whole is seen

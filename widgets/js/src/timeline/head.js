@@ -2,9 +2,10 @@
 
 import { h, heading, keyed } from "../common/dom.js";
 import { keysButton } from "../common/keys.js";
+import { pictureButtons } from "../common/picture.js";
 import { FIRST_WIRE, KIND_NAMES } from "./bars.js";
 
-/** @param {any} view the timeline @returns {{head: Element, title: Element, legend: Element, criticalButton: Element, linksButton: Element, editButton: Element, traceButton: Element}} */
+/** @param {any} view the timeline @returns {{head: Element, title: Element, legend: Element, criticalButton: Element, linksButton: Element, momentButton: Element, editButton: Element, traceButton: Element}} */
 export function buildHead(view) {
   const button = (text, action, title, work, pressed) =>
     h("button", {
@@ -24,12 +25,13 @@ export function buildHead(view) {
   const legend = h("span", { class: "sx-legend" });
   const criticalButton = button("Critical path", "critical", "Outline the chain that decides the end (C)", () => view.toggle("critical"), "false");
   const editButton = button("Edit order", "edit-order", "", () => view.editor.toggle(), "false");
+  const momentButton = button("At cursor", "moment", "Memory at the cursor, by part and by its largest tensors (T)", () => view.moment.toggle(), "false");
   const linksButton = button("Links", "links", "Show how busy each link is (L)", () => view.toggle("links_shown"), "false");
   const traceButton = button("Chrome trace", "trace", "Download the step as a trace for Perfetto or chrome://tracing", () => view.sync.send("trace"));
   head.append(
     h("span", { class: "sx-space" }),
     legend,
-    h("span", { class: "sx-seg" }, criticalButton, linksButton, editButton),
+    h("span", { class: "sx-seg" }, criticalButton, linksButton, momentButton, editButton),
     h(
       "span",
       { class: "sx-seg", role: "group", "aria-label": "Time range" },
@@ -44,10 +46,11 @@ export function buildHead(view) {
       { class: "sx-acts" },
       traceButton,
       view.table.button,
+      pictureButtons("timeline"),
       keysButton("timeline"),
     ),
   );
-  return { head, title: head.querySelector("h2"), legend, criticalButton, linksButton, editButton, traceButton };
+  return { head, title: head.querySelector("h2"), legend, criticalButton, linksButton, momentButton, editButton, traceButton };
 }
 
 /** The kinds of bars that there are, and the bubble. */

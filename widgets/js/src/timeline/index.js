@@ -1,29 +1,36 @@
-// The timeline widget: data from traits, window of time, pointer and keys.
+// The timeline widget: data from traits, the time it shares with other views, pointer and keys.
 
 import { float32 } from "../common/binary.js";
 import { prepare, Tip } from "../common/canvas.js";
 import { h, set } from "../common/dom.js";
 import { download } from "../common/download.js";
-import { bytes, percent, seconds } from "../common/format.js";
+import { seconds } from "../common/format.js";
 import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
 import { tableToggle } from "../common/table.js";
+import { AreaCard } from "./area.js";
 import { Bars } from "./bars.js";
 import { CriticalCard, MicrobatchCard } from "./cards.js";
-import { drawnLinks, shareIn } from "./draw-links.js";
+import { drawnLinks } from "./draw-links.js";
 import { draw, look } from "./draw.js";
 import { buildHead, drawLegend } from "./head.js";
 import { Editor } from "./editor.js";
 import { keyTable } from "./keys.js";
-import { hit, layout, linkUnder, RIGHT_PX, Window } from "./layout.js";
+import { hit, layout, RIGHT_PX } from "./layout.js";
+import { Marks } from "./marks.js";
+import { MomentCard } from "./moment.js";
+import { Overlay } from "./overlay.js";
 import { Pointer } from "./pointer.js";
 import { sameAction } from "./reorder.js";
 import { Strips } from "./strips.js";
 import { barsTable } from "./table.js";
 import { barLines, KEYS_HELP, planWords } from "./words.js";
 
-const SHOWN = ["microbatch", "selected_lanes", "critical", "links_shown", "links", "link_cells"];
+const SHOWN = ["microbatch", "selected_lanes", "critical", "links_shown", "links", "link_cells", "asks"];
+
+/** What decides which bars there are. */
+const DRAWN = ["view", "bars", "view_b", "bars_b"];
 
 class TimelineView {
   constructor(model, el) {
@@ -33,12 +40,18 @@ class TimelineView {
     this.focus = null;
     this.scratch = {};
     this.build();
-    this.sync = new Sync(model, ["view", "bars", "view_b", "bars_b"], () => this.load());
+    this.sync = new Sync(model, DRAWN, () => this.load());
     this.keys = keyTable(this);
     this.editor = new Editor(this);
     this.pointer = new Pointer(this);
     const repaint = () => this.arrange();
     for (const name of SHOWN) model.on(`change:${name}`, repaint);
+    const answered = () => {
+      if (this.sync.unanswered) return;
+      this.moment.answered();
+      this.areaCard.answered();
+    };
+    for (const name of ["seq", "moment", "area"]) model.on(`change:${name}`, answered);
     const file = (content, buffers) => {
       if (content?.kind === "file") download(content.name, buffers, content.type);
     };
@@ -56,7 +69,10 @@ class TimelineView {
     this.close = () => {
       this.sync.close();
       for (const name of SHOWN) model.off(`change:${name}`, repaint);
+      for (const name of ["seq", "moment", "area"]) model.off(`change:${name}`, answered);
       model.off("msg:custom", file);
+      this.overlay.close();
+      this.moment.asking.stop();
       document.removeEventListener("sx-preview", preview);
       this.observer.disconnect();
       cancelAnimationFrame(this.frame);
@@ -68,8 +84,10 @@ class TimelineView {
 
   build() {
     this.canvas = h("canvas", { class: "tl-canvas", role: "application", tabindex: "0" });
+    this.overlay = new Overlay(this);
     this.tableBox = h("div", {});
-    this.drawing = h("div", { class: "tl-drawing" }, this.canvas);
+    this.drawing = h("div", { class: "tl-drawing" }, this.canvas, this.overlay.canvas);
+    this.marks = new Marks(this);
     this.table = tableToggle(this.drawing, this.tableBox, () => barsTable(this.plans, this.microbatch));
     Object.assign(this, buildHead(this));
     this.criticalCard = new CriticalCard();
@@ -77,10 +95,13 @@ class TimelineView {
       (by) => this.followNext(by),
       () => this.follow(null),
     );
+    this.moment = new MomentCard(this);
+    this.areaCard = new AreaCard(this);
     this.empty = h("div", { class: "sx-empty", text: "No timeline yet: it shows every action of a step once a model and a cluster are chosen." });
     this.live = h("div", { class: "sx-live", "aria-live": "polite" });
-    this.root.append(this.head, this.empty, this.drawing, this.tableBox, this.criticalCard.element, this.card.element, this.live);
-    this.tip = new Tip(this.root);
+    const cards = [this.criticalCard, this.card, this.moment, this.areaCard].map((card) => card.element);
+    this.root.append(this.head, this.empty, this.drawing, this.tableBox, ...cards, this.live);
+    this.tip = new Tip(this.root, this.drawing);
   }
 
   get microbatch() {
@@ -88,9 +109,12 @@ class TimelineView {
   }
 
   load() {
+    const given = DRAWN.map((name) => this.model.get(name));
+    this.editor.cancel();
+    if (this.given?.every((value, i) => value === given[i])) return; // an answer that changes no picture
+    this.given = given;
     const began = performance.now();
     const focused = this.focus && { plan: this.focus.plan, row: this.plans[this.focus.plan].bars.row(this.focus.i) };
-    this.editor.cancel();
     this.plans = [
       ["view", "bars"],
       ["view_b", "bars_b"],
@@ -100,8 +124,9 @@ class TimelineView {
       const bars = new Bars(float32(this.model.get(b)), view.lanes.length);
       return [{ view, bars, strips: new Strips(bars), reasons: reasonsOf(view.critical) }];
     });
-    const end = Math.max(0, ...this.plans.map((plan) => plan.view.end_s)) * 1.005;
-    if (!this.window || Math.abs(this.window.end - end) > end * 1e-9) this.window = new Window(end || 1);
+    this.overlay.join(this.ofRun ? null : this.model.get("bench") || null);
+    this.overlay.reach(Math.max(0, ...this.plans.map((plan) => plan.view.end_s)) * 1.005);
+    this.marks.flow = null;
     this.focus = focused && this.again(focused);
     const ready = this.plans.length > 0;
     this.empty.hidden = ready;
@@ -110,7 +135,29 @@ class TimelineView {
     set(this.canvas, { "aria-label": planWords(this.plans) + KEYS_HELP });
     this.table.refresh();
     this.arrange();
+    this.moment.follow();
+    this.marks.again();
     this.loadMs = performance.now() - began;
+  }
+
+  get time() {
+    return this.overlay.time;
+  }
+
+  get window() {
+    return this.time.window;
+  }
+
+  /** May Python be asked what is at the cursor or in an area? */
+  get can() {
+    return Boolean(this.model.get("asks")) && !this.ofRun && this.plans.length > 0;
+  }
+
+  /** Ask Python something, unless it is not there. */
+  ask(kind, question) {
+    if (this.model.link?.shut) return false;
+    this.sync.send(kind, question);
+    return true;
   }
 
   /** The focus on the same action as before, or null. */
@@ -128,6 +175,8 @@ class TimelineView {
     this.links = shown ? { view, drawn, cells: float32(this.model.get("link_cells")) } : null;
     this.linksButton.hidden = !can;
     this.traceButton.hidden = this.ofRun;
+    this.momentButton.hidden = !this.can;
+    this.moment.show();
     set(this.title, { text: this.ofRun ? "What the ranks did when" : "Timeline" });
     this.criticalButton.hidden = !this.plans.some((plan) => plan.view.critical);
     set(this.linksButton, { "aria-pressed": String(shown) });
@@ -182,6 +231,7 @@ class TimelineView {
     this.root.dataset.drawMs = spent.toFixed(1);
     this.root.dataset.firstMs ??= (this.loadMs + spent).toFixed(1);
     this.root.dataset.window = `${this.window.t0.toFixed(6)} ${this.window.t1.toFixed(6)}`;
+    this.overlay.paintNow();
   }
 
   /** The board shows a preview: what is drawn here is not what it tells. */
@@ -224,18 +274,7 @@ class TimelineView {
   }
 
   hover(event) {
-    const found = this.under(event);
-    this.canvas.style.cursor = this.editor.canMove(found) ? "grab" : found || this.nameUnder(event) != null ? "pointer" : "";
-    if (found) return this.tip.show(this.lines(found).join("\n"), event);
-    const { share, t, y, perPx } = this.timeAt(event);
-    const k = this.links && share >= 0 ? linkUnder(this.places.links, y) : -1;
-    if (k < 0) return this.tip.hide();
-    const { view, cells, drawn } = this.links;
-    const row = view.rows[drawn[k]];
-    return this.tip.show(
-      `${row.name}${row.count > 1 ? `, the busiest of ${row.count}` : ""}\n${percent(shareIn(view, cells, drawn[k], t, t + perPx), 1)} of ${bytes(row.bytes_per_s)}/s at ${seconds(t, view.end_s)}\n${bytes(row.step_bytes)} a step, ${percent(row.share, 1)} on average`,
-      event,
-    );
+    this.pointer.hover(event);
   }
 
   lines({ plan, i }) {
@@ -265,7 +304,8 @@ class TimelineView {
       const lines = this.lines(focus);
       this.say(lines.join(", "));
       this.tip.show(lines.join("\n"), this.placeOf(focus));
-    }
+      this.marks.toFocus();
+    } else this.marks.leave();
     this.paint();
   }
 
@@ -277,6 +317,14 @@ class TimelineView {
     const x = this.places.left + ((Math.min(bars.end(i), this.window.t1) - this.window.t0) / this.window.span) * room;
     const row = this.places.plans[plan].rows[bars.lane(i)];
     return { clientX: box.left + x, clientY: box.top + row.y + row.bar };
+  }
+
+  /** The place of the cursor as Python is asked about it; where it is on no lane, on the one before. */
+  placeAt({ t, plan, row, lane }) {
+    const { lanes } = this.plans[plan]?.view ?? this.plans[0].view;
+    const own = row ?? (lane == null ? -1 : lanes.findIndex((item) => item.id === lane));
+    this.lastLane = own >= 0 ? own : Math.min(this.lastLane ?? 0, lanes.length - 1);
+    return { time_s: t, lane: this.lastLane, plan: this.plans[plan] ? plan : 0 };
   }
 
   markLane(id) {
@@ -309,8 +357,19 @@ class TimelineView {
     this.table.refresh();
   }
 
+  /** Shift with an arrow moves the cursor by itself; whether it was such a key. */
+  nudged(event) {
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!by || !this.plans.length) return false;
+    event.preventDefault();
+    this.tip.hide();
+    this.marks.nudge(by);
+    return true;
+  }
+
   key(event) {
     if (event.altKey && this.editor.key(event)) return;
+    if (event.shiftKey && this.nudged(event)) return;
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const work = this.keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
     if (!work || !this.plans.length) return;

@@ -56,7 +56,11 @@ export function keyTable(view) {
     o: () => view.editor.toggle(),
     Enter: () => view.followFocus(),
     " ": () => view.followFocus(),
-    Escape: () => (view.editor.cancel() ? undefined : view.focus ? view.setFocus(null) : view.follow(null)),
+    t: () => view.can && view.moment.toggle(),
+    b: () => view.marks.border(false),
+    e: () => view.marks.border(true),
+    z: () => view.marks.zoom(),
+    Escape: () => (view.editor.cancel() || view.marks.clear() ? undefined : view.focus ? view.setFocus(null) : view.follow(null)),
   };
   for (const key of ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"]) table[key] = focus(key);
   return { ...table, "+": table.w, "=": table.w, "-": table.s };

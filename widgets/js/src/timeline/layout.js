@@ -1,4 +1,4 @@
-// Places of the timeline: lanes by plan, links below them, and the visible stretch of time. No DOM.
+// Places of the timeline: lanes by plan, links below them. No DOM.
 
 const LABEL_PX = 108;
 export const AXIS_PX = 20;
@@ -58,43 +58,3 @@ export function hit(plans, y) {
 
 /** Which link lies under a height, or -1. */
 export const linkUnder = (links, y) => links.findIndex((row) => y >= row.y - 2 && y < row.y + row.bar + 2);
-
-/** A stretch of time that can be zoomed and panned within [0, end]. */
-export class Window {
-  constructor(end) {
-    this.end = end;
-    this.t0 = 0;
-    this.t1 = end;
-  }
-
-  get span() {
-    return this.t1 - this.t0;
-  }
-
-  /** Zoom by a factor, the time at `share` of the width staying where it is. */
-  zoom(factor, share = 0.5) {
-    const at = this.t0 + share * this.span;
-    const span = Math.min(this.end, Math.max(this.end * 1e-5, this.span * factor));
-    this.place(at - share * span, span);
-  }
-
-  pan(share) {
-    this.place(this.t0 + share * this.span, this.span);
-  }
-
-  place(t0, span) {
-    this.t0 = Math.min(Math.max(0, t0), this.end - span);
-    this.t1 = this.t0 + span;
-  }
-
-  /** Move, without zooming, until [start, end] is inside; what is longer than the window starts at its left. */
-  show(start, end) {
-    if (start >= this.t0 && end <= this.t1) return;
-    const room = Math.max(0, this.span - (end - start));
-    this.place(start - Math.min(room / 2, this.span * 0.25), this.span);
-  }
-
-  all() {
-    this.place(0, this.end);
-  }
-}

@@ -53,6 +53,7 @@ export function planWords(plans) {
 export const KEYS_HELP =
   "Arrow keys go from bar to bar, Enter follows its microbatch, N and P the next and the one before. " +
   "W and S zoom, A and D pan, 0 shows the whole step, C the critical path, L the links, M marks the lane. " +
+  "Shift with the left or right arrow moves the cursor; B and E mark where an area begins and ends, Z zooms to it, T tells the memory at the cursor. " +
   "Alt with the left or right arrow moves the action to another place in its lane, O lets the mouse do so. " +
   "The Table button gives the same as a table.";
 

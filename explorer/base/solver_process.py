@@ -1,6 +1,7 @@
-"""Solves the mixed-integer program that it reads with HiGHS, in a process of its own: see `_milp`.
+"""Solves the mixed-integer program that it reads with HiGHS, in a process of its own.
 
-The solver holds the interpreter while it works, so that nothing else could end it.
+The solver holds the interpreter while it works, so that nothing else could end it. Of this project it imports
+the reading of files alone: three quarters of its CPU seconds go to Python, NumPy and HiGHS.
 """
 
 from __future__ import annotations

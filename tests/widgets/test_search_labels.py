@@ -1,0 +1,55 @@
+"""Names in the search chart: none on another or outside, the first one always; far points squeeze nothing."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from widgets.search.labels import SPARE_PX2, _area, _box, _outside, _overlap, place
+from widgets.search.points import FAR, highest, name_of, ranges
+
+SIZE = (388.0, 207.0)
+ENDS = (100.0, 0.0, 20.0)
+POINTS = st.lists(
+    st.tuples(st.floats(0.0, 100.0), st.floats(0.0, 20.0), st.text("abcdefgh_", min_size=2, max_size=16)),
+    min_size=1, max_size=30,
+)  # fmt: skip
+
+
+@given(POINTS)
+def test_no_name_stands_on_another(drawn: list[tuple[float, float, str]]) -> None:
+    sides = place([(x, y) for x, y, _ in drawn], [name for _, _, name in drawn], ENDS, SIZE)
+    assert len(sides) == len(drawn)
+    assert sides[0], "the first name always has a place"
+    x_end, low, high = ENDS
+    boxes = [
+        _box(x / x_end * SIZE[0], (high - y) / (high - low) * SIZE[1], name, side)
+        for (x, y, name), side in zip(drawn, sides, strict=True)
+        if side
+    ]
+    assert all(_overlap(a, b) <= SPARE_PX2 for a, b in combinations(boxes, 2))
+    frame = (0.0, 0.0, *SIZE)
+    assert all(_outside(box, frame) <= 0.04 * _area(box) + 1e-9 for box in boxes[1:])
+
+
+def test_names_at_one_place_are_left_out_but_one() -> None:
+    sides = place([(50.0, 10.0)] * 30, ["searcher"] * 30, ENDS, SIZE)
+    assert sides[0]
+    assert sides.count("") > 20
+
+
+def test_a_far_point_does_not_squeeze_the_others() -> None:
+    assert highest([7.4, 9.4, 19.3, 76.9]) == 19.3
+    assert highest([7.4, 8.0]) == 8.0
+    assert highest([7.4, 100.0], at_least=100.0) == 100.0
+    _, (low, high) = ranges([(57.5, 8.55), (86.0, 7.4), (85.0, 76.9)], 80.0, 5.1)
+    assert high < FAR * 7.4
+    assert low <= 5.1
+
+
+def test_many_names_at_one_point_are_counted() -> None:
+    assert name_of(["auto"]) == "auto"
+    assert name_of(["auto", "local"]) == "auto, local"
+    assert name_of(["dapple", "spp", "pase", "even"]) == "dapple and 3 more"
