@@ -168,3 +168,25 @@ def test_empty_widgets_draw(open_page: Open, widget: type) -> None:
         "empty", notice={"level": "error", "text": "cluster.yaml: key nodes: found -1, allowed at least 1"}
     )
     assert "cluster.yaml" in page.text(".sx-notice")
+
+
+def test_a_field_that_is_worked_out_is_ended_once_and_by_its_own_bar(open_page: Open) -> None:
+    """Tabs have bars of the same workbench: another request to end would end what waits its turn."""
+    page = open_page()
+    for name in ("controls", "settings"):
+        page.show(name, Controls(view=sample.controls_view(), bench="b1"))
+    page.show("tiles", Tiles(view=sample.tiles_view(), bench="b1"))
+    field = page.page.locator("[data-field=global_batch]").first
+    before = field.input_value()
+    field.fill("4096")
+    field.press("Enter")
+    page.page.wait_for_selector(".t-verdict [data-action=cancel_work]")
+    assert page.page.locator("[aria-busy=true]").count() == 1
+    assert page.page.get_attribute("[data-widget=tiles]", "data-state") == "computing"
+    field.press("Escape")
+    sent = [message for name in ("controls", "settings", "tiles") for message in page.sent(name)]
+    assert [message for message in sent if "cancel" in message] == [{"cancel": True}]
+    page.receive("controls", seq=1)
+    page.settle()
+    assert page.page.locator("[aria-busy=true], [data-action=cancel_work]").count() == 0
+    assert field.input_value() == before, "what is true again"

@@ -52,6 +52,7 @@ NEVER_ONE = {
     "{fixed} points",
     "{caption}: first {length} of {total} rows",
     "{fixed} of its layers selected",
+    "{fixed} layers with layouts of their own",
 }
 """Sentences that are only said of several, or in which the noun is a part of something."""
 OURS = re.compile(

@@ -27,8 +27,9 @@ function render({ model, el }) {
   const telling = new Telling(bench, () => sync.pending);
   const busy = new BusyField(root, bench);
   const ends = [
-    onWorking(bench, (work) => busy.show(work)),
+    onWorking(bench, (work) => busy.show(telling.told ? work : null)), // tabs have bars of their own
     onEnough(bench, () => {
+      if (!telling.told) return;
       giveBack(fields);
       model.send({ cancel: true });
     }),
