@@ -148,7 +148,8 @@ class Halving:
     def _even_s(self, end: int, cuts: IntArray, first: int, last: int) -> FloatArray:
         sums = [self.line.seconds[place.kind] for place in self.places[first:last]]
         with np.errstate(divide="ignore"):
-            return 1 / np.sum([1 / np.abs(row[cuts] - row[end]) for row in sums], axis=0)
+            found: FloatArray = 1 / np.sum([1 / np.abs(row[cuts] - row[end]) for row in sums], axis=0)
+        return found
 
     def _fullness(
         self, i: int, j: int, cuts: IntArray, first: int, last: int
