@@ -11,7 +11,7 @@ from explorer.planners._pieces.cut_line import CutLine, Place
 from explorer.planners._pieces.relief import kept
 from explorer.planners.dawnpiper import Halving
 
-BY_HAND = "worked out by hand from the theorem and the cost model; the paper prints no such case"
+BY_HAND = "worked out by hand from the theorem and the cost model"
 WORKS, LEFT = (2.0, 2.0, 3.0, 3.0, 3.0, 3.0), (4.0, 4.0, 1.0, 1.0, 1.0, 1.0)
 """Seconds of six layers for a microbatch, and bytes that they leave, each made again in half a second."""
 KEPT = 2

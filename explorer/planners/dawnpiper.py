@@ -8,9 +8,10 @@ and makes others again (`_pieces/relief.py`); the slowest stage counts, with
 
     T = C + relief((held + k kept - room) / k),     k = min(p - s, m) microbatches on stage s under 1F1B
 
-The paper proves its theorem for two stages that pay alike for missing bytes. Where tensors cost unlike
-seconds, or stages keep unlike numbers of microbatches, the best cut may lie elsewhere, and halves that are
-best by themselves need not be best together: no optimum is claimed.
+That the best cut lies there holds for two stages that keep as many microbatches and pay alike for missing
+bytes. Where they do not the best cut may lie elsewhere, and halves that are best by themselves need not be
+best together: no optimum is claimed. Theorem, halving and the choice of swaps follow the paper's summary;
+what its text adds to them is not followed.
 """
 
 from __future__ import annotations

@@ -112,6 +112,7 @@ def test_few_nodes_of_the_solver_leave_a_bound_and_a_plan_no_worse_than_contiguo
 QUICK = {
     "LayerGraphs/bert24_training": 20, "OperatorGraphs/resnet50_inference": 20,
     "LayerGraphs/gnmt_inference": 1, "OperatorGraphs/bert_l-3_inference": 1,
+    "OperatorGraphs/bert_l-6_training": 1,
 }  # fmt: skip
 """Workloads, and the nodes of branch and bound after which they are compared."""
 
