@@ -193,7 +193,7 @@ def least_of_block(
     found = np.stack([np.maximum(work, rates.least(part, none, used)) for part in few.T], axis=1)
     found[~fits] = np.inf
     if found.shape[1] > FULL:  # who needs to recompute all works longer
-        rows = np.flatnonzero(found[:, FULL] < min(limit, *found[:, :FULL].min(axis=0)))
+        rows = np.flatnonzero(found[:, FULL] < limit)
         if len(rows):
             again = shared_evenly(problem, order, costs, schedule, frame, rows, FULL)
             found[rows, FULL] = np.maximum(found[rows, FULL], again)
