@@ -151,7 +151,8 @@ def _gathers_for_runs(program: Program) -> bool:
         and sections[slot.where].shards > 1
         for slot in (program.slots[number] for number in program.slot.tolist())
     )
-    return sum(program.slots[number].kind == GATHER for number in program.slot.tolist()) < actions
+    gathers = sum(program.slots[number].kind == GATHER for number in program.slot.tolist())
+    return bool(gathers < actions)
 
 
 def _require_room(needed: float, device: str) -> None:

@@ -55,9 +55,17 @@ def one_thread() -> Iterator[None]:
 class Layers(Protocol):
     """Some layers of a rank, with the names of what they read, use and write."""
 
-    reads: Sequence[str]
-    parameters: Sequence[str]
-    writes: Sequence[str]
+    @property
+    def reads(self) -> Sequence[str]:
+        """Names of what they read of others."""
+
+    @property
+    def parameters(self) -> Sequence[str]:
+        """Names of the parameters that they use."""
+
+    @property
+    def writes(self) -> Sequence[str]:
+        """Names of what they write."""
 
     def __call__(
         self, tensors: Mapping[str, torch.Tensor], parameters: Mapping[str, torch.Tensor], peers: FakedPeers

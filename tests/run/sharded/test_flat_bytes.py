@@ -1,4 +1,4 @@
-"""Bytes under ZeRO: ranks hold what is predicted of them, but for a reduction that is still under way."""
+"""Bytes under ZeRO: ranks hold what is predicted of them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from tests.run.sharded.ranks import on_ranks
 
 @pytest.mark.slow
 def test_peaks_under_zero() -> None:
-    """Of P bytes of weights on 2 ranks: at levels 2 and 3 an exchange under way has 2 P, and few are."""
+    """Where every reduction has ended before the next one begins."""
     rows: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for rank in on_ranks(2, "tests.run.sharded.check_bytes:peaks"):
         for row in rank:
             rows[row["level"]].append(row)
     assert set(rows) == {0, 1, 2, 3}
     for row in rows[1]:
-        assert row["counted"] == pytest.approx(row["predicted"], rel=0.12)
-    for level in (2, 3):
-        for row in rows[level]:
-            assert row["predicted"] * 0.95 < row["counted"] < row["predicted"] + 2.4 * row["weights"], row
+        assert row["counted"] == pytest.approx(row["predicted"], rel=0.12), row
+    for row in rows[2] + rows[3]:  # of all microbatches at once they would be 13 times the weights
+        assert row["predicted"] < row["counted"] < 8 * row["weights"], row
