@@ -74,6 +74,7 @@ class Pricer(Exchanges):
         self._times: dict[tuple[int, int, Row, int], SectionTime] = {}
         self._memories: dict[tuple[int, int | None], StageMemory] = {}
         self._besides: dict[Piece, Beside] = {}
+        self._over_runs: tuple[bool, ...] | None = None
 
     # ---- compute ---------------------------------------------------------------------------------
 
@@ -228,6 +229,16 @@ class Pricer(Exchanges):
             return 0.0
         return max(self.cluster.kind_of(device).overlap_slowdown for device in self.row(slot.piece))
 
+    def exchange_over_runs(self, over_runs: tuple[bool, ...]) -> None:
+        """Take from a program which sections exchange weights or gradients once for a run of actions.
+
+        Until then it is what their stages ask for: what others do is known with their order
+        (`explorer.tasks.runs`).
+        """
+        if over_runs != self._over_runs:
+            self._over_runs = over_runs
+            self._besides.clear()
+
     def beside(self, piece: Piece) -> Beside:
         """Return the exchanges between replicas that run beside one microbatch of a piece."""
         if piece not in self._besides:
@@ -241,7 +252,8 @@ class Pricer(Exchanges):
         if zero < 3 and not groups:
             return NOTHING
         once = min(1.0, stage.microbatch_samples / self.job.global_batch)
-        by_run = zero >= 2 and stage.reshard == RESHARD_RUN
+        asked = stage.reshard == RESHARD_RUN
+        by_run = zero >= 2 and (asked if self._over_runs is None else self._over_runs[piece.section])
         blocks = self.blocks(piece.section)
         gather = partial(self._gather_seconds, self.gathered(piece) if zero == 3 else ())
         block_s = gather(1.0 / blocks)

@@ -84,6 +84,7 @@ class Crossings(NamedTuple):
 
 def price(program: Program, pricer: Pricer) -> Prices:
     """Price every slot of a program; sections whose stage is unchanged come from the cache."""
+    pricer.exchange_over_runs(program.whole_over_runs)
     tables = price_tables(program)
     own = _own(program, pricer, tables)
     values = np.zeros((4, len(program.slots)))

@@ -19,6 +19,8 @@ from explorer.strategy import Strategy
 
 _Line = list[tuple[float, int, float]]
 """(guess and slowness, number, guess) of points in a line, the smallest first."""
+_Kin = tuple[tuple[object, ...], int]
+"""Order of devices, layout and schedule of a group, and a ZeRO level."""
 
 
 class OpenPoints:
@@ -38,10 +40,12 @@ class OpenPoints:
         """Points that seem better than the best."""
         self._others: _Line = []
         """Points that do not; once the best was found again, also some of the good ones do not."""
-        self._ratios: dict[Family, float] = {}
-        """Step time over its guess, of the point simulated last, by group."""
-        self._corrected: set[int] = set()
-        """Points whose guess was corrected by that of their group."""
+        self._ratios: dict[tuple[Family, int], float] = {}
+        """Step time over its guess, of the point simulated last, by group and ZeRO level."""
+        self._least_ratios: dict[_Kin, float] = {}
+        """The least of these ratios by order of devices, layout, schedule and ZeRO level."""
+        self._applied: dict[int, float] = {}
+        """What the guesses of points in line were multiplied by."""
         self._strategies: dict[int, Strategy | None] = {}
         """Strategies of points that other processes were asked for."""
 
@@ -98,7 +102,7 @@ class OpenPoints:
             elif not self.standing.worth(self._points[number].bound):
                 self.drop(number)
             elif ratio > 1.0:
-                self._corrected.add(number)
+                self._applied[number] = ratio * self._applied.get(number, 1.0)
                 heapq.heappop(line)
                 self._line_up(number, guess * ratio)
             elif line is self._good and guess >= self.standing.limit:
@@ -117,13 +121,20 @@ class OpenPoints:
     def learn(self, number: int, step_s: float) -> None:
         """Note what a point was simulated to take."""
         point = self._points[number]
-        self._ratios[point.family] = step_s / point.step_s
+        ratio = step_s / point.step_s
+        self._ratios[point.family, point.zero] = ratio
+        kin = point.family[:-1], point.zero
+        self._least_ratios[kin] = min(ratio, self._least_ratios.get(kin, ratio))
 
     def _correction(self, number: int) -> float:
-        """Return what the guess of a point is to be multiplied by, as points of its group took longer."""
-        if number in self._corrected:
-            return 1.0
-        return max(1.0, self._ratios.get(self._points[number].family, 1.0))
+        """Return what the guess of a point in line is to be multiplied by, as points of its group took longer;
+        of a group of which none was simulated, points of its layout, schedule and ZeRO level.
+        """
+        point = self._points[number]
+        ratio = self._ratios.get((point.family, point.zero))
+        if ratio is None:
+            ratio = self._least_ratios.get((point.family[:-1], point.zero), 1.0)
+        return max(1.0, ratio / self._applied.get(number, 1.0))
 
     def strategy(self, number: int) -> Strategy | None:
         """Return the strategy of a point, built once while it is open."""
