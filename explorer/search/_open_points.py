@@ -127,8 +127,9 @@ class OpenPoints:
         self._least_ratios[kin] = min(ratio, self._least_ratios.get(kin, ratio))
 
     def _correction(self, number: int) -> float:
-        """Return what the guess of a point in line is to be multiplied by, as points of its group took longer;
-        of a group of which none was simulated, points of its layout, schedule and ZeRO level.
+        """Return what the guess of a point in line is to be multiplied by, as points of its group took longer.
+
+        Of a group of which none was simulated, those of its layout, schedule and ZeRO level count.
         """
         point = self._points[number]
         ratio = self._ratios.get((point.family, point.zero))

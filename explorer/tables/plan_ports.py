@@ -24,7 +24,7 @@ from explorer.tasks.placement import layer_edges
 from explorer.tasks.skeleton import FloatArray
 
 MOST_DEVICES = 64
-"""Devices of a plan up to which its ports are looked at."""
+"""Devices of a plan up to which all of its ports are looked at; of more, one of the first position."""
 
 
 class _Crossing(NamedTuple):
@@ -72,10 +72,10 @@ class PlanPorts:
         self._sent_of: dict[Spread, _Sent] = {}
 
     def of(self, lane: Spread) -> PortLoads | None:
-        """Return the loads of plans whose positions have these devices; None if they are too many."""
+        """Return the loads of plans whose positions have these devices; None if too little is known."""
         if lane not in self._loads:
             few = self._grid.positions * devices_of(lane) <= MOST_DEVICES
-            self._loads[lane] = self._find(lane) if few else None
+            self._loads[lane] = self._find(lane) if few else self._find_first(lane)
         return self._loads[lane]
 
     def sent_s(self, lane: Spread) -> float:
@@ -104,6 +104,21 @@ class PlanPorts:
             table[:, :positions].T, table[:, positions:ends] > 0, table[:, ends:], held,
             self._copies(lane) if self._grid.copies > 1 else None,
         )  # fmt: skip
+
+    def _find_first(self, lane: Spread) -> PortLoads | None:
+        """Return what exchanges of the first position ask of the busiest of their ports, and nothing else."""
+        stages = [stage for stage, _ in self._held[0]]
+        rows = self._rows(stages[0], lane)
+        if self._grid.copies > 1 or len(rows) == 1:
+            return None
+        positions, count = self._grid.positions, self._stages
+        demand = ring_demand(self._table.cluster, rows).values()
+        asked, held = np.zeros((1, count)), np.zeros((positions, count))
+        asked[0, stages] = max((item.amount / item.capacity for item in demand), default=0.0)
+        for position, pairs in enumerate(self._held):
+            held[position, [stage for stage, _ in pairs]] = 1.0
+        nothing = np.zeros((positions, 1)), np.zeros((1, 4 * count), dtype=bool)
+        return PortLoads(*nothing, asked, held, None)
 
     def _row(self, position: int, replica: int, lane: Spread) -> tuple[int, ...]:
         """Return the devices of a replica at a position."""

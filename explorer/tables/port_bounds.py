@@ -53,8 +53,8 @@ class PortBounds:
             last, every = loads.copies.seconds(columns.zero, bucket_bytes)
             exchange = exchange._replace(last=last, earlier=every - last)
             return self._of_copies(m, seconds, transfers[0], exchange, reductions, loads)
-        exchange = exchange._replace(fetch=np.where(stays, 0.0, 2.0 * m) * exchange.fetch)  # of a step
-        return self._of_stages(m, seconds, transfers[0], exchange, reductions, loads)
+        times = np.where(stays, 2.0, 2.0 * m)
+        return self._of_stages(m, seconds, transfers[0], exchange, reductions, times, loads)
 
     def _of_copies(
         self,
@@ -86,14 +86,15 @@ class PortBounds:
         transfer_s: FloatArray,
         exchange: Exchange,
         reductions: FloatArray,
+        gathers: FloatArray,
         loads: PortLoads,
     ) -> FloatArray:
         """Return the (N,) seconds of plans of which every stage is at one position."""
         reduced, update = reductions * (exchange.last + exchange.earlier), exchange.update
-        found = loads.seconds(reduced, exchange.gather + exchange.fetch)
+        found = loads.seconds(reduced, exchange.gather, (exchange.fetch, gathers))
         each = self._each_stage(m, seconds, transfer_s, exchange)
         np.maximum(found, (each + update).max(axis=0), out=found)
-        if self.shape.schedule.hides or self.shape.stages == 1:
+        if self.shape.schedule.hides or self.shape.stages == 1 or not loads.ends.any():
             return found
         ways = self.shape.rows.ports.ways(seconds, transfer_s)
         late = update[0] + exchange.gather[0]

@@ -13,7 +13,7 @@ and the way back from the last one:
     way there + port + way back + exchanges of the first stage
 
 Other positions may be in another step at the same time, so that what they alone exchange does not count.
-Only clusters of few devices are looked at: there are as many routes as replicas.
+There are as many routes as replicas: of many devices only the exchanges of the first position are looked at.
 """
 
 from __future__ import annotations
@@ -56,12 +56,15 @@ class PortLoads(NamedTuple):
     copies: CopyReductions | None
     """How copies of stages at several positions reduce their gradients; None if each stage is at one."""
 
-    def seconds(self, reduced: FloatArray, gathered: FloatArray) -> FloatArray:
+    def seconds(
+        self, reduced: FloatArray, gathered: FloatArray, fetched: tuple[FloatArray, FloatArray] | None = None
+    ) -> FloatArray:
         """Return the (N,) seconds of the busiest port or group of replicas.
 
         Args:
             reduced: (S, N) seconds of reductions of a step: a group has one at a time.
-            gathered: (S, N) seconds of its gathers.
+            gathered: (S, N) seconds of its gathers after updates.
+            fetched: (S, N) seconds of one gather before work, and the (N,) number of a step; None for none.
         """
         found = np.zeros(reduced.shape[1])
         for sent, held in zip(self.sent, self.held, strict=True):
@@ -73,6 +76,10 @@ class PortLoads(NamedTuple):
             updated = stages if self.copies is not None else stages[:1]
             late = gathered[updated].min(axis=0)
             ports += self.asked[:, updated].min(axis=1, keepdims=True) * late
+            if fetched is not None:
+                before = _between_steps(fetched[0][stages], fetched[1])
+                ports += self.asked[:, stages].min(axis=1, keepdims=True) * before
+                np.maximum(found, before, out=found)
             np.maximum(found, late, out=found)
             np.maximum(found, ports.max(axis=0, initial=0.0), out=found)
         return found
@@ -102,6 +109,20 @@ class PortLoads(NamedTuple):
         sent = there + self.sent[first, used][:, None]
         own = sent + (self.asked[used] * self.held[first]) @ reduced + after[1]
         return np.asarray(np.maximum(sent + back + after[0], own).max(axis=0))
+
+
+def _between_steps(fetch: FloatArray, times: FloatArray) -> FloatArray:
+    """Return the (N,) seconds of gathers before work of a position that lie between two of its steps.
+
+    The gather for its first forward began before, and that for the next work with it; and work of one stage
+    that follows a forward of the same one, the last, may need none.
+
+    Args:
+        fetch: (K, N) seconds of a gather of each of its stages.
+        times: (N,) gathers of each of them in a step.
+    """
+    found: FloatArray = np.maximum(0.0, times * fetch.sum(axis=0) - 3.0 * fetch.max(axis=0))
+    return found
 
 
 class Ways(NamedTuple):
