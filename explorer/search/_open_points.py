@@ -127,7 +127,7 @@ class OpenPoints:
         self._least_ratios[kin] = min(ratio, self._least_ratios.get(kin, ratio))
 
     def _correction(self, number: int) -> float:
-        """Return what the guess of a point in line is to be multiplied by, as points of its group took longer.
+        """Return what the guess of a point in line is to be multiplied by: points of its group took longer.
 
         Of a group of which none was simulated, those of its layout, schedule and ZeRO level count.
         """

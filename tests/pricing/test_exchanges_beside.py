@@ -17,6 +17,7 @@ from explorer.pricing.gradient_sync import gather_price
 from explorer.simulation.report import Report
 from explorer.strategies.degrees import Degrees
 from explorer.strategies.framework_choices import bucket_bytes_of
+from explorer.strategy import Strategy
 from explorer.tasks.program import F
 from explorer.workload import OPTIMIZERS, Job, Workload
 from tests.support.clusters import device_bound
@@ -43,6 +44,12 @@ def run(
     return explorer.simulate(graph, machine, Workload(jobs=(job,)), strategy)
 
 
+def asking(strategy: Strategy, reshard: str) -> Strategy:
+    """Return a strategy all of whose stages ask for gathers once a run, once an action, or for nothing."""
+    stages = [replace(stage, reshard=reshard) for stage in strategy.job.stages]
+    return strategy.with_job(strategy.job.with_stages(stages))
+
+
 def forward_s(report: Report) -> float:
     line = report.timeline
     pairs = zip(line.program.slots, line.prices.seconds, strict=True)
@@ -57,6 +64,26 @@ def test_work_beside_gathers_is_slowed_and_no_other() -> None:
     assert slowed == pytest.approx(plain + SLOWDOWN * min(plain, beside.gather_s), rel=1e-12)
     assert beside.gather_s == beside.again_s > 0
     assert forward_s(run(graph, cluster(), zero=2)) == pytest.approx(plain, rel=1e-12)
+
+
+@pytest.mark.parametrize("schedule", ["interleaved_1f1b", "breadth_first"])
+def test_weights_that_stay_gathered_slow_the_work_of_one_gather(schedule: str) -> None:
+    """Four chunks, each gathered once for both microbatches of a step: by the order, or as stages ask."""
+    graph, machine, m = model(), cluster(), 2
+    job = Job(global_batch=2 * m, sequence_length=TOKENS, gradient_precision="fp32")
+    degrees = Degrees(stages=2, chunks=2, replicas=2, microbatch_size=1, zero=3, schedule=schedule)
+    strategy = degrees.build(graph, machine, job)
+    stays, again, alone = (
+        explorer.simulate(graph, machine, Workload(jobs=(job,)), asking(strategy, reshard))
+        for reshard in ("", "run", "action")
+    )
+    assert all(stays.timeline.program.whole_over_runs)
+    assert stays.step_time_s == again.step_time_s < alone.step_time_s
+    pricer = stays.timeline.prices.pricer
+    piece = pricer.placement.skeleton.holders[0].pieces[0]
+    each, once = (report.timeline.prices.pricer.beside(piece) for report in (alone, stays))
+    assert once.gather_s == pytest.approx(each.gather_s / m, rel=1e-12)
+    assert once.again_s == 0.0 < each.again_s
 
 
 def test_slowed_at_most_for_the_work_there_is() -> None:
