@@ -35,13 +35,14 @@ from explorer.tables.degrees_columns import DegreesColumns, Scheduled
 from explorer.tables.distinct import distinct
 from explorer.tables.kind_costs import KindCosts
 from explorer.tables.plan_group import PlanGroup
-from explorer.tables.plan_ports import MOST_DEVICES
 from explorer.tables.run_kinds import Cut, RunKinds
 from explorer.tables.stage_rows import StageRows
 from explorer.tables.stage_table import StageTable
 from explorer.tasks.skeleton import FloatArray, IntArray
 from explorer.workload import Job
 
+FEW_DEVICES = 32
+"""Devices up to which transfers of whole grids are looked at, each of which takes milliseconds."""
 MOST_GROUPS = 4096
 """Groups of plans that are kept."""
 MOST_BYTES = 128 * MEBIBYTE
@@ -144,7 +145,7 @@ class Estimator:
         """
         if not (schedule.flush and self.table.job.training) or degrees.stages == 1:
             return 0.0
-        if degrees.devices > MOST_DEVICES:
+        if degrees.devices > FEW_DEVICES:
             return 0.0  # before the rows of stages are made for nothing
         grid = schedule.placement.grid(degrees.stages, degrees.chunks)
         cut = self._kinds.cut(schedule.placement.stages(grid))

@@ -10,7 +10,7 @@ import numpy as np
 
 from explorer.pricing.gradient_sync import reduction_steps
 from explorer.pricing.link_shares import ring_demand
-from explorer.pricing.routes import flow_pattern, lane_route, reversed_pattern
+from explorer.pricing.routes import Pattern, flow_pattern, lane_route, reversed_pattern
 from explorer.schedules.pipelines import held_pairs
 from explorer.schedules.placements import Grid, Placement
 from explorer.tables.borders import Tensors
@@ -21,10 +21,19 @@ from explorer.tables.run_kinds import Cut
 from explorer.tables.spreads import Spread, choice_of, devices_of
 from explorer.tasks.indexing import BoolArray
 from explorer.tasks.placement import layer_edges
-from explorer.tasks.skeleton import FloatArray
+from explorer.tasks.skeleton import FloatArray, IntArray
 
 MOST_DEVICES = 64
 """Devices of a plan up to which all of its ports are looked at; of more, one of the first position."""
+
+
+class _Use(NamedTuple):
+    """Ports that transfers one way between two positions keep."""
+
+    ports: IntArray
+    """Their numbers."""
+    per_byte: FloatArray
+    """Seconds for which a byte of every replica keeps each."""
 
 
 class _Crossing(NamedTuple):
@@ -200,31 +209,44 @@ class PlanPorts:
         shards = table.sharding(choice_of(lane, replicas=replicas))
         samples = table.job.global_batch / (replicas * self._grid.copies)
         ports: dict[str, int] = {}
-        rows: list[tuple[int, int, float]] = []
-        uses: set[tuple[int, int, int, int]] = set()
+        known: dict[tuple[int, int, Pattern], list[_Use]] = {}
+        sent: list[tuple[int, int, bool, float, _Use]] = []
         for number, flow in enumerate(flows):
             size, pattern = flow_pattern(table.graph, table.job.precision, flow.tensors, shards, shards)
             inner = self._grid.copies == 1 and bool(self._reached[0, [flow.first, flow.last]].all())
-            for replica in range(replicas):
-                ends = self._row(flow.source, replica, lane), self._row(flow.target, replica, lane)
-                ways = [(*ends, pattern)]
-                if flow.back:
-                    ways.append((ends[1], ends[0], reversed_pattern(pattern)))
-                for back, way in enumerate(ways):
-                    route = lane_route(table.cluster, *way)
-                    stages = (flow.last, flow.first) if back else (flow.first, flow.last)
-                    for name, room, demand in route.resources:
-                        port = ports.setdefault(name, len(ports))
-                        rows.append((port, number, samples * size * route.seconds_per_byte * demand / room))
-                        if inner:
-                            uses.update((port, back, end, stage) for end, stage in enumerate(stages))
+            place = flow.source, flow.target, pattern
+            if place not in known:  # chunks go the same ways, one after the other
+                known[place] = self._uses_between(*place, lane, ports)
+            ways = known[place] if flow.back else known[place][:1]
+            sent += [(number, back, inner, samples * size, use) for back, use in enumerate(ways)]
         seconds, marks = np.zeros((len(ports), len(flows))), np.zeros((len(ports), 2, 2, self._stages))
-        for port, number, each in rows:
-            seconds[port, number] += each
-        if uses:
-            marks[tuple(np.array(list(uses)).T)] = 1.0
+        for number, back, inner, amount, use in sent:
+            seconds[use.ports, number] += amount * use.per_byte
+            if inner:
+                ends = (flows[number].first, flows[number].last)
+                marks[use.ports, back, 0, ends[back]] = marks[use.ports, back, 1, ends[1 - back]] = 1.0
         between = self._between if flows else np.zeros((0, self._grid.positions))
         return _Sent(tuple(ports), seconds @ between, marks)
+
+    def _uses_between(
+        self, source: int, target: int, pattern: Pattern, lane: Spread, ports: dict[str, int]
+    ) -> list[_Use]:
+        """Return the ports that a byte of every replica keeps onwards and back; new ones are numbered."""
+        onwards, home = defaultdict[str, float](float), defaultdict[str, float](float)
+        for replica in range(lane[5]):
+            ends = self._row(source, replica, lane), self._row(target, replica, lane)
+            ways = (onwards, (*ends, pattern)), (home, (ends[1], ends[0], reversed_pattern(pattern)))
+            for use, way in ways:
+                route = lane_route(self._table.cluster, *way)
+                for name, room, demand in route.resources:
+                    use[name] += route.seconds_per_byte * demand / room
+        return [
+            _Use(
+                np.array([ports.setdefault(name, len(ports)) for name in use], dtype=np.int64),
+                np.array(list(use.values())),
+            )
+            for use in (onwards, home)
+        ]
 
     def ways(self, seconds: Seconds, transfer_s: FloatArray) -> Ways:
         """Return the ways of a microbatch through the stages that wait for the first.
