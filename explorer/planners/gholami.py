@@ -86,6 +86,7 @@ class Links(NamedTuple):
         space=Space(words="grids x batch, model, domain, layer by layer"),
         rigid=True,
         alone=True,
+        together=True,
         objectives=("time",),
     )
 )

@@ -90,6 +90,7 @@ class Settled(NamedTuple):
         space=Space(words="dimensions x mesh axes, layer by layer"),
         rigid=True,
         alone=True,
+        together=True,
         objectives=("time", "memory"),
     )
 )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
+from explorer.base.errors import ExplorerError
 from explorer.search import SEARCHERS, Searcher
 from explorer.search._portfolio import Part
 from explorer.search._shares import Share
@@ -15,8 +17,10 @@ from explorer.strategies.cuts import units
 
 NAME = "auto"
 """Name of the searcher whose parts they are."""
+PLANNERS = "planners"
+"""Name of the part of all that are asked together (`Searcher.together`)."""
 SHARE = 0.1
-"""Share of every other searcher."""
+"""Share of every other searcher, and of these together."""
 MOST_TASKS = 20_000
 """Microbatches times stages of the largest even plan: some hundreds of milliseconds of simulation."""
 
@@ -24,11 +28,25 @@ MOST_TASKS = 20_000
 def other_parts(problem: Problem, evaluator: Evaluator, share: Share) -> list[Part]:
     """Return the parts of the other searchers that one process runs."""
     others = [item for item in SEARCHERS if item.name != NAME and not item.alone]
-    return [
-        Part(name=item.name, steps=_steps(problem, evaluator, item), share=SHARE)
-        for place, item in enumerate(others)
-        if share.deals(place)
+    parts = [Part(name=item.name, steps=_steps(problem, evaluator, item), share=SHARE) for item in others]
+    asked = {axis.name for axis in problem.axes}
+    soon = [
+        item for item in SEARCHERS if item.together and (not item.objectives or asked <= {*item.objectives})
     ]
+    parts.append(Part(name=PLANNERS, steps=_in_turn(problem, evaluator, soon), share=SHARE))
+    return [part for place, part in enumerate(parts) if share.deals(place)]
+
+
+def _in_turn(
+    problem: Problem, evaluator: Evaluator, searchers: Sequence[Searcher]
+) -> Iterator[Candidate | None]:
+    """Run some searchers one after the other; what each finds carries its own name."""
+    for item in searchers:
+        evaluator.finder = item.name
+        with suppress(ExplorerError):  # its method does not take the problem
+            for found in _steps(problem, evaluator, item):
+                yield found
+                evaluator.finder = item.name
 
 
 def _steps(problem: Problem, evaluator: Evaluator, searcher: Searcher) -> Iterator[Candidate | None]:

@@ -35,5 +35,9 @@ class Searcher(Spec):
     alone: bool = False
     """Whether it is asked by its name only, and has no part in `auto`, which it would cost more time than it
     finds."""
+    together: bool = False
+    """Whether `auto` asks it all the same, in a tenth for all such searchers together: it answers soon or not
+    at all.
+    """
     objectives: tuple[str, ...] = ()
     """Names of the objectives it serves; () for all."""
