@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 OWN = {"explorer", "widgets"}
-MODULE_OF = {"pyyaml": "yaml"}
+MODULE_OF = {"ipython": "IPython", "pyyaml": "yaml"}
 """Modules whose distributions are called otherwise."""
 EXTRAS = {
     "transformers": ("hf", {"explorer/models/_hf_child.py", "explorer/models/_pretrained.py"}),

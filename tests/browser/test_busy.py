@@ -60,7 +60,7 @@ def test_a_model_that_takes_long_says_so_and_can_be_cancelled(lab: Lab, bench: W
     assert page.locator(FIELD).input_value() == before["model"]
     assert bench.ask("explorer.model") == before["model"], "the kernel answers while the module still loads"
     assert bench.kpi("step_time") == before["step"]
-    assert page.inner_text(".t-text") == said
+    assert page.inner_text(".t-text").startswith(said), "reasons may be found meanwhile"
     assert not page.evaluate(STALE)
     bench.drag("[data-lane='0'] [data-block='layers.3']", "[data-lane='1'] [data-block]")
     bench.until(lambda: bench.lane_of("layers.3") == "1", "it can be used at once")

@@ -19,7 +19,7 @@ def test_a_layers_layout_is_chosen_on_its_card_and_undone(bench: Workbench) -> N
     before = bench.ask(STRATEGY)
     page.wait_for_selector(f'[data-node="{UP}"]')
     page.click(f'[data-node="{UP}"]')
-    row = page.locator('[data-part="layout"] [data-choice="by sequence"]')
+    row = page.locator('[data-card="layout"] [data-choice="by sequence"]')
     row.wait_for()
     bench.until(lambda: "%" in row.inner_text(), "what it comes to is simulated")
     row.click()

@@ -33,7 +33,7 @@ def test_it_opens_by_its_button_and_can_be_read(board_page: WidgetPage) -> None:
     fits = "(d) => d.scrollWidth <= d.clientWidth && d.scrollHeight <= d.clientHeight"
     assert page.locator(SHEET).evaluate(fits)
     page.click('[data-action="close-keys"]')
-    assert page.locator(SHEET).count() == 0
+    page.wait_for_selector(SHEET, state="detached")
 
 
 def test_who_types_a_question_mark_is_not_interrupted(board_page: WidgetPage) -> None:

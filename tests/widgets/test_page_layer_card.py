@@ -26,7 +26,7 @@ def page(shared_page: WidgetPage) -> Iterator[WidgetPage]:
 
 
 UP = "layers.3.mlp.up"
-ROW = '[data-part="{}"] [data-choice="{}"]'
+ROW = '[data-card="{}"] [data-choice="{}"]'
 
 
 class Bench:
@@ -132,7 +132,7 @@ def test_a_block_says_what_its_stage_keeps(page: WidgetPage) -> None:
     page.page.focus('[data-node][aria-expanded="false"]')
     page.page.keyboard.press("e")
     bench.answer()
-    assert not page.page.locator('[data-part="layout"]').is_visible()
+    assert not page.page.locator('[data-card="layout"]').is_visible()
     assert page.text(".g-card b") == "Stage 0"
     full = bench.row("memory", "full").inner_text()
     assert "+" in full  # seconds added

@@ -88,7 +88,7 @@ export class Card {
     );
     const rows = h("div", { role, "aria-label": name });
     const note = h("p", { class: "sx-sub" });
-    return { element: h("div", { class: "g-part", "data-part": kind }, h("div", { class: "g-card-line" }, heading, seg), note, columns, rows), seg, rows, note, columns };
+    return { element: h("div", { class: "g-part", "data-card": kind }, h("div", { class: "g-card-line" }, heading, seg), note, columns, rows), seg, rows, note, columns };
   }
 
   /** @param {any} card `{}` closes it @param {boolean} shut nothing can be pressed */
