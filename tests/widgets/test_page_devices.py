@@ -113,7 +113,7 @@ def test_what_cannot_be_is_refused_in_words_and_the_board_stays(page: WidgetPage
 def test_the_panel_does_it_by_keyboard(page: WidgetPage) -> None:
     bench = Bench(page)
     page.page.focus(".b-chip >> nth=0")
-    page.page.keyboard.press("d")
+    page.page.keyboard.press("g")
     assert page.page.evaluate("document.activeElement.dataset.field") == "device"
     page.page.select_option('[data-field="device"]', "2")
     page.page.select_option('[data-field="to"]', "lane:1")

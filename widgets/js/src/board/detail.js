@@ -67,7 +67,7 @@ function drawButtons(ctx, { pin, lock, devices, moveTo }, carrying) {
   enable(lock, !idle && home != null);
   enable(moveTo, !idle);
   enable(devices, ctx.editable && !carrying);
-  patch(devices, { title: ctx.editable ? "Move devices between stages, or out of use (D)" : off });
+  patch(devices, { title: ctx.editable ? "Move devices between stages, or out of use (G)" : off });
   patch(pin, {
     text: on ? "Unpin" : "Pin",
     "aria-pressed": String(on),

@@ -158,7 +158,7 @@ const ACTS = {
   contextmenu: openMenu,
   p: (ctx, chip) => ctx.togglePins(selectionOr(ctx, chip)),
   l: (ctx, chip) => ctx.toggleLock(laneOf(chip)),
-  d: (ctx, chip) => ctx.devices.open(ctx.lane(laneOf(chip)).replicas[0][0]),
+  g: (ctx, chip) => ctx.devices.open(ctx.lane(laneOf(chip)).replicas[0][0]),
 };
 
 const laneOf = (chip) => chip.closest(".b-lane").dataset.lane;

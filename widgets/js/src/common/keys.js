@@ -14,7 +14,7 @@ export const SHEETS = {
     ["M", "open Move to…"],
     ["P", "pin layers to their devices"],
     ["L", "lock the stage"],
-    ["D", "move devices between stages"],
+    ["G", "move devices between stages"],
     ["Ctrl+Z Ctrl+Shift+Z", "undo, redo"],
     ["Escape", "select nothing"],
   ],
