@@ -125,8 +125,11 @@ def _options(problem: Problem, searcher: str) -> list[dict[str, Any]]:
     names = {option.name for option in SEARCHERS.get(searcher).options}
     if "asynchronous" not in names:
         return [{}]
+    weights = {"asynchronous": problem.weights == ANY}
+    if "microbatch_size" not in names:
+        return [weights]
     sizes = sorted({min(size, problem.job.global_batch) for size in PLANNED_SIZES}, reverse=True)
-    return [{"asynchronous": problem.weights == ANY, "microbatch_size": size} for size in sizes]
+    return [weights | {"microbatch_size": size} for size in sizes]
 
 
 def _said(last: Progress | None, searcher: str) -> dict[str, Any]:
