@@ -20,5 +20,7 @@ def test_peaks_under_zero() -> None:
     assert set(rows) == {0, 1, 2, 3}
     for row in rows[1]:
         assert row["counted"] == pytest.approx(row["predicted"], rel=0.12), row
-    for row in rows[2] + rows[3]:  # of all microbatches at once they would be 13 times the weights
-        assert row["predicted"] < row["counted"] < 8 * row["weights"], row
+    # Of all microbatches at once they would be 13 times the weights. How many lie there beside each other depends
+    # on when gloo is done: 7.5 times on a machine with nothing else to do, 9.5 on a busy one.
+    for row in rows[2] + rows[3]:
+        assert row["predicted"] < row["counted"] < 12 * row["weights"], row
