@@ -1,7 +1,8 @@
-"""Bytes under ZeRO: ranks hold what is predicted of them."""
+"""Bytes under ZeRO. How many gradients lie there at once depends on when gloo is done: asked for by name."""
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.run.sharded.ranks import on_ranks
 
 
 @pytest.mark.slow
+@pytest.mark.skipif("EXPLORER_IDLE" not in os.environ, reason="EXPLORER_IDLE=1 asks for it")
 def test_peaks_under_zero() -> None:
     """Where every reduction has ended before the next one begins."""
     rows: dict[int, list[dict[str, Any]]] = defaultdict(list)
@@ -20,7 +22,7 @@ def test_peaks_under_zero() -> None:
     assert set(rows) == {0, 1, 2, 3}
     for row in rows[1]:
         assert row["counted"] == pytest.approx(row["predicted"], rel=0.12), row
-    # Of all microbatches at once they would be 13 times the weights. How many lie there beside each other depends
-    # on when gloo is done: 7.5 times on a machine with nothing else to do, 9.5 on a busy one.
+    # Of all microbatches at once they would be 13 times the weights: 7.5 times on a machine with nothing else to
+    # do, 9.5 on a busy one.
     for row in rows[2] + rows[3]:
         assert row["predicted"] < row["counted"] < 12 * row["weights"], row
