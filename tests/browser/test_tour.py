@@ -31,8 +31,7 @@ def test_it_is_offered_once_and_walked_by_keyboard(lab: Lab, browser: Any) -> No
     page.keyboard.press("Enter")
     for number, part in enumerate(PARTS, 1):
         page.wait_for_selector(f"section[data-widget={part}] > .t-tour >> text={number} of 5")
-        bench.until(lambda: page.locator(".t-tour").bounding_box()["y"] >= 0, "it is in sight")
-        assert box["y"] + box["height"] <= page.viewport_size["height"]
+        bench.until(lambda: _in_sight(page), "it is in sight")
         assert page.evaluate("document.activeElement.dataset.action") == "tour_next"
         if number == 1:
             bench.do("explorer.set(microbatch_size=2)")
@@ -46,3 +45,8 @@ def test_it_is_offered_once_and_walked_by_keyboard(lab: Lab, browser: Any) -> No
     told = "__import__('pathlib').Path(explorer.saving.path).read_text().count('toured')"
     assert bench.ask(told) == 1, "so it is not offered again"
     assert not bench.errors, bench.errors
+
+
+def _in_sight(page: Any) -> bool:
+    box = page.locator(".t-tour").bounding_box()
+    return box["y"] >= 0 and box["y"] + box["height"] <= page.viewport_size["height"]
