@@ -22,7 +22,7 @@ def test_peaks_under_zero() -> None:
     assert set(rows) == {0, 1, 2, 3}
     for row in rows[1]:
         assert row["counted"] == pytest.approx(row["predicted"], rel=0.12), row
-    # Of all microbatches at once they would be 13 times the weights: 7.5 times on a machine with nothing else to
-    # do, 9.5 on a busy one.
+    # Of all microbatches at once they would be 13 times the weights: 7.5 times on an idle machine, 9.5 on a
+    # busy one.
     for row in rows[2] + rows[3]:
         assert row["predicted"] < row["counted"] < 12 * row["weights"], row
