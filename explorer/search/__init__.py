@@ -111,7 +111,7 @@ def search(
     for key, limit in (("budget_s", budget_s), ("max_evaluations", max_evaluations)):
         if limit is not None and not limit >= 0:
             raise InputError(f"{key} is {limit}", key=key, found=limit, allowed=">= 0")
-    if entry.objectives and not {axis.name for axis in problem.axes} <= set(entry.objectives):
+    if not entry.serves(axis.name for axis in problem.axes):
         allowed = ", ".join(entry.objectives)
         raise InputError(
             f"{searcher} cannot search for {problem.objective}",

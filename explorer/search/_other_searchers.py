@@ -29,10 +29,8 @@ def other_parts(problem: Problem, evaluator: Evaluator, share: Share) -> list[Pa
     """Return the parts of the other searchers that one process runs."""
     others = [item for item in SEARCHERS if item.name != NAME and not item.alone]
     parts = [Part(name=item.name, steps=_steps(problem, evaluator, item), share=SHARE) for item in others]
-    asked = {axis.name for axis in problem.axes}
-    soon = [
-        item for item in SEARCHERS if item.together and (not item.objectives or asked <= {*item.objectives})
-    ]
+    asked = [axis.name for axis in problem.axes]
+    soon = [item for item in SEARCHERS if item.together and item.serves(asked)]
     parts.append(Part(name=PLANNERS, steps=_in_turn(problem, evaluator, soon), share=SHARE))
     return [part for place, part in enumerate(parts) if share.deals(place)]
 

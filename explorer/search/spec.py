@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from explorer.base.registry import Spec
@@ -41,3 +42,7 @@ class Searcher(Spec):
     """
     objectives: tuple[str, ...] = ()
     """Names of the objectives it serves; () for all."""
+
+    def serves(self, names: Iterable[str]) -> bool:
+        """Tell whether it can search for some objectives, all of them together."""
+        return not self.objectives or set(names) <= set(self.objectives)

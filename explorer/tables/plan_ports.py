@@ -106,11 +106,8 @@ class PlanPorts:
         for name, shares in asked.items():
             rows[number[name], ends:] = shares
         table = np.unique(rows, axis=0)  # some lie alike
-        held = np.zeros((positions, stages))
-        for position, pairs in enumerate(self._held):
-            held[position, [stage for stage, _ in pairs]] = 1.0
         return PortLoads(
-            table[:, :positions].T, table[:, positions:ends] > 0, table[:, ends:], held,
+            table[:, :positions].T, table[:, positions:ends] > 0, table[:, ends:], self._stages_at,
             self._copies(lane) if self._grid.copies > 1 else None,
         )  # fmt: skip
 
@@ -122,12 +119,18 @@ class PlanPorts:
             return None
         positions, count = self._grid.positions, self._stages
         demand = ring_demand(self._table.cluster, rows).values()
-        asked, held = np.zeros((1, count)), np.zeros((positions, count))
+        asked = np.zeros((1, count))
         asked[0, stages] = max((item.amount / item.capacity for item in demand), default=0.0)
-        for position, pairs in enumerate(self._held):
-            held[position, [stage for stage, _ in pairs]] = 1.0
         nothing = np.zeros((positions, 1)), np.zeros((1, 4 * count), dtype=bool)
-        return PortLoads(*nothing, asked, held, None)
+        return PortLoads(*nothing, asked, self._stages_at, None)
+
+    @cached_property
+    def _stages_at(self) -> FloatArray:
+        """(R, S): 1 for the stages at each position."""
+        found = np.zeros((self._grid.positions, self._stages))
+        for position, pairs in enumerate(self._held):
+            found[position, [stage for stage, _ in pairs]] = 1.0
+        return found
 
     def _row(self, position: int, replica: int, lane: Spread) -> tuple[int, ...]:
         """Return the devices of a replica at a position."""
