@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +92,29 @@ def span_of(cluster: Cluster, devices: tuple[int, ...]) -> Span:
     span = _span(cluster, devices)
     known[key] = (devices, span)
     return span
+
+
+def alike_groups(cluster: Cluster, groups: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return a number for each group of devices, shape (groups, devices), equal for those with equal tiers.
+
+    Of clusters that levels alone describe, what joins a group are the levels in which its devices share a
+    unit, and the sizes of these units: groups with the same of them are alike. Some that are alike may have
+    different numbers.
+    """
+    flat = np.sort(groups, axis=1)
+    columns = []
+    for depth in range(len(cluster.levels)):
+        unit = level_groups(cluster, depth)
+        own = unit[flat]
+        columns += [own[:, 1:] != own[:, :-1], np.bincount(unit)[own]]
+    return numbered_rows(np.concatenate(columns, axis=1))
+
+
+def numbered_rows(rows: NDArray[Any]) -> NDArray[np.int64]:
+    """Return for each row of numbers a number, equal for equal rows."""
+    whole = np.ascontiguousarray(rows, dtype=np.int64)
+    as_one = whole.view(np.dtype((np.void, whole.dtype.itemsize * whole.shape[1]))).ravel()
+    return np.unique(as_one, return_inverse=True)[1].astype(np.int64)
 
 
 def level_groups(cluster: Cluster, depth: int) -> NDArray[np.int64]:

@@ -23,6 +23,7 @@ from explorer.costs.collectives import (
     lowest_line,
     passes_lines,
 )
+from explorer.costs.group_tiers import alike_groups
 from explorer.graph import COMPUTE, LayerGraph
 from explorer.pricing.mesh_lines import Line, Lines, lines_along
 from explorer.sharding import ShardedLayers
@@ -30,6 +31,8 @@ from explorer.sharding.reshard import wire_factor
 from explorer.sharding.result import Kind, Sends
 
 FloatArray = npt.NDArray[np.float64]
+FEW_LINES = 8
+"""Lines below which each is asked for by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -118,7 +121,9 @@ def _seconds(cluster: Cluster, op: str, lines: tuple[Line, ...], size: int, buff
         return wire_factor(op, size) * size * _passes(cluster, hops, buffer / size)
     count = len(lines)
     if op in MADE_OF_LINES:
-        different = {collective_lines(cluster, op, line, concurrent=count) for line in lines}
+        different = {
+            collective_lines(cluster, op, line, concurrent=count) for line in _unlike(cluster, lines)
+        }
         size_s = [np.asarray(lowest_line(each, cast(float, buffer))) for each in different]
         return _largest(size_s, buffer)
     one_by_one = [
@@ -126,6 +131,16 @@ def _seconds(cluster: Cluster, op: str, lines: tuple[Line, ...], size: int, buff
         for one in buffer.ravel().tolist()
     ]
     return np.array(one_by_one).reshape(buffer.shape)
+
+
+def _unlike(cluster: Cluster, lines: tuple[Line, ...]) -> list[Line]:
+    """Return one of each kind of lines of one length, where many may be alike; all where links of their own
+    join devices.
+    """
+    if len(lines) < FEW_LINES or cluster.links:
+        return list(lines)
+    numbers = alike_groups(cluster, np.array(lines, dtype=np.int64))
+    return [lines[first] for first in np.unique(numbers, return_index=True)[1].tolist()]
 
 
 def _passes(cluster: Cluster, hops: tuple[tuple[int, int], ...], buffer: FloatArray) -> FloatArray:

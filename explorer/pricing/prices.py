@@ -7,6 +7,7 @@ Each is kept by the program, by the identity of what it was found from.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from typing import NamedTuple
@@ -21,6 +22,7 @@ from explorer.pricing.made_weights import price_with_reads
 from explorer.pricing.price_tables import PriceTables, price_tables
 from explorer.pricing.pricer import Pricer
 from explorer.pricing.routes import Pattern
+from explorer.pricing.twins import twins_of
 from explorer.tasks.program import Program
 
 MEMORY_COLUMNS = {item.name: number for number, item in enumerate(fields(StageMemory))}
@@ -113,8 +115,16 @@ def price(program: Program, pricer: Pricer) -> Prices:
 
 def _own(program: Program, pricer: Pricer, tables: PriceTables) -> list[SectionPrices]:
     """Return what is priced of every section: it depends on the stages of the section and of those near."""
+    twin = twins_of(program, pricer, tables)
+    known: dict[Hashable, SectionPrices] = {}
 
     def make(section: int) -> SectionPrices:
+        key = twin(section)
+        if key not in known:
+            known[key] = priced(section)
+        return known[key]
+
+    def priced(section: int) -> SectionPrices:
         rows = [price_with_reads(program, pricer, program.slots[n]) for n in tables.own[section].tolist()]
         memory = pricer.memory(section)
         return SectionPrices(

@@ -131,7 +131,13 @@ def used_by(cluster: Cluster, skeleton: Skeleton, along: list[tuple[Mesh, ...]])
         along: per section its own mesh, and those of its exceptions.
     """
     pairs = list(zip(along, skeleton.sections, strict=True))
-    arrays = [line_arrays(meshes, section) for meshes, section in pairs] if not cluster.links else [None]
+    keys = [(*map(id, meshes), id(section.rows[0])) for meshes, section in pairs]
+    if cluster.links:
+        arrays: list[LineArrays | None] = [None]
+    else:
+        different = dict(zip(keys, pairs, strict=True))  # chunks share devices
+        known = {key: line_arrays(*pair) for key, pair in different.items()}
+        arrays = [known[key] for key in keys]
     found = tuple(lines for lines in arrays if lines is not None)
     if len(found) == len(arrays):
         return UsedArrays(cluster, skeleton.sections, skeleton.flows, found)

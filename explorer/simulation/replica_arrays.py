@@ -1,7 +1,8 @@
 """What replicas use, as numbers: replicas with equal rows of them meet equal devices and links.
 
 The same that `Used` (`explorer.simulation.replica_routes`) says device by device, for clusters that levels
-alone describe. A group of devices is known by which of its devices share a unit of each level, and by the
+alone describe. What several sections on the same rows use alike, as chunks of one position do, counts once. A
+group of devices is known by which of its devices share a unit of each level, and by the
 sizes of these units; a route by the level that joins its ends and by who else uses its ports and uplinks.
 """
 
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from explorer.cluster import Cluster
-from explorer.costs.group_tiers import level_groups, span_of
+from explorer.costs.group_tiers import alike_groups, level_groups, numbered_rows, span_of
 from explorer.tasks.skeleton import Flow, IntArray, SectionShape
 
 LineArrays = tuple[IntArray, ...]
@@ -38,13 +39,22 @@ class UsedArrays:
         flows: tuple[Flow, ...],
         inner: tuple[LineArrays, ...],
     ) -> None:
-        self.cluster, self.sections = cluster, sections
-        known: dict[int, IntArray] = {}
-        self.rows = [known.setdefault(id(s.rows[0]), np.array(s.rows[0], dtype=np.int64)) for s in sections]
+        self.cluster = cluster
         self.groups = [level_groups(cluster, depth) for depth in range(len(cluster.levels))]
-        self.pairs = [(flow.source, target) for flow in flows for target in flow.targets]
-        self.routes = [self._route(source, target) for source, target in self.pairs]
-        self.inner = inner
+        different = {id(section.rows[0]): section.rows[0] for section in sections}
+        known = {key: np.array(rows, dtype=np.int64) for key, rows in different.items()}
+        self.rows = list(known.values())
+        """(replicas, devices) of every section, different ones only."""
+        self.sharded = {
+            (id(section.rows[0]), section.shards): (section, known[id(section.rows[0])])
+            for section in sections
+            if section.zero and section.shards < section.replicas
+        }
+        """Sections whose replicas share weights in groups, with their rows."""
+        ends = [(flow.source, target) for flow in flows for target in flow.targets]
+        pairs = dict.fromkeys((id(sections[a].rows[0]), id(sections[b].rows[0])) for a, b in ends)
+        self.routes = [self._route(known[source], known[target]) for source, target in pairs]
+        self.inner = {id(lines): lines for found in inner for lines in found}.values()
 
     def classes(self) -> list[list[int]]:
         """Return the classes of equal replicas, each ascending, by their first."""
@@ -91,14 +101,13 @@ class UsedArrays:
             unit = self.groups[depth - 1]
             shape = (int(unit[-1]) + 1, len(self.rows))
             held = np.bincount(unit[devices] * shape[1] + section, minlength=shape[0] * shape[1])
-            alike = _numbered(held.reshape(shape))
+            alike = numbered_rows(held.reshape(shape))
             yield np.concatenate([alike[unit[rows]] for rows in self.rows], axis=1)
 
-    def _route(self, source: int, target: int) -> tuple[IntArray, IntArray]:
-        """Return (replicas, routes): the level of each route, -1 inside a device; and (..., `_ENDS`): its
-        resources, -1 for none.
+    def _route(self, ours: IntArray, theirs: IntArray) -> tuple[IntArray, IntArray]:
+        """Return (replicas, routes): the level of each route between two rows, -1 inside a device; and (...,
+        `_ENDS`): its resources, -1 for none.
         """
-        ours, theirs = self.rows[source], self.rows[target]
         width = np.arange(max(ours.shape[1], theirs.shape[1]))
         ends = np.stack([ours[:, width % ours.shape[1]], theirs[:, width % theirs.shape[1]]], axis=-1)
         depths = np.full(ends.shape[:2], len(self.groups), dtype=np.int64)
@@ -133,7 +142,7 @@ class UsedArrays:
         names, flow = np.concatenate(users, axis=1)
         distinct, at = np.unique(names, return_inverse=True)
         count = np.bincount(at * len(self.routes) + flow, minlength=len(distinct) * len(self.routes))
-        alike = np.append(_numbered(count.reshape(len(distinct), len(self.routes))), -1)
+        alike = np.append(numbered_rows(count.reshape(len(distinct), len(self.routes))), -1)
         for depths, used in self.routes:
             place = np.where(used >= 0, np.searchsorted(distinct, used), len(distinct))
             yield depths
@@ -141,34 +150,21 @@ class UsedArrays:
 
     def _inside(self) -> Iterable[IntArray]:
         """Yield for every line inside a row what its devices span."""
-        for lines in self.inner:
-            yield from map(self._spans, lines)
+        yield from map(self._spans, self.inner)
 
     def _shards(self) -> Iterable[IntArray]:
         """Yield what lies between devices with which a replica shares its weights, if there are groups."""
-        for section, rows in zip(self.sections, self.rows, strict=True):
-            if section.zero and section.shards < section.replicas:
-                group = [section.shard_group(0, replica) for replica in range(section.replicas)]
-                near = rows.reshape(-1, section.shards, rows.shape[1]).transpose(0, 2, 1)
-                yield self._spans(near)[group]
+        for section, rows in self.sharded.values():
+            group = [section.shard_group(0, replica) for replica in range(section.replicas)]
+            near = rows.reshape(-1, section.shards, rows.shape[1]).transpose(0, 2, 1)
+            yield self._spans(near)[group]
 
     def _spans(self, lines: IntArray) -> IntArray:
         """Return a number for each line of shape (..., devices), equal for those that span the same tiers."""
-        flat = np.sort(lines.reshape(-1, lines.shape[-1]), axis=1)
-        columns = []
-        for group in self.groups:
-            own = group[flat]
-            columns += [own[:, 1:] != own[:, :-1], np.bincount(group)[own]]
-        alike = _numbered(np.concatenate(columns, axis=1))
+        flat = lines.reshape(-1, lines.shape[-1])
+        alike = alike_groups(self.cluster, flat)
         _, first = np.unique(alike, return_index=True)
         tiers: dict[object, int] = {}
         spans = [span_of(self.cluster, tuple(flat[i].tolist())) for i in first]
         number = [tiers.setdefault(span.tiers, len(tiers)) for span in spans]
         return np.array(number, dtype=np.int64)[alike].reshape(len(lines), -1)
-
-
-def _numbered(rows: IntArray) -> IntArray:
-    """Return for each row a number, equal for equal rows."""
-    whole = np.ascontiguousarray(rows, dtype=np.int64)
-    as_one = whole.view(np.dtype((np.void, whole.dtype.itemsize * whole.shape[1]))).ravel()
-    return np.unique(as_one, return_inverse=True)[1].astype(np.int64)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from explorer.base.caching import STAGES_KEPT, remembered_each
+from explorer.base.caching import STAGES_KEPT, Same, remembered, remembered_each
 from explorer.cluster import Cluster, DeviceKind
 from explorer.graph import LayerGraph
 from explorer.sharding import layout_problems
@@ -64,7 +64,12 @@ def _check_stage(
 
 def kinds_of(cluster: Cluster, stage: Stage) -> tuple[tuple[int, DeviceKind, int], ...]:
     """Return the kinds of devices of a stage: lowest device, kind and number of devices."""
-    return cluster.kinds_among([device for mesh in stage.meshes for device in mesh.devices])
+    return _kinds_on(cluster, Same(stage.meshes))
+
+
+@remembered(1024)
+def _kinds_on(cluster: Cluster, meshes: Same[Mesh]) -> tuple[tuple[int, DeviceKind, int], ...]:
+    return cluster.kinds_among([device for mesh in meshes for device in mesh.devices])
 
 
 def _problems(

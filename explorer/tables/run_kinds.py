@@ -7,22 +7,19 @@ of equal blocks cut into 96 stages has some five kinds of runs.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
-from collections import Counter, defaultdict
-from dataclasses import replace
+from collections import defaultdict
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from explorer.base.errors import InputError
-from explorer.graph import LayerGraph, Use
+from explorer.costs.layer_codes import layer_codes
+from explorer.graph import LayerGraph
 from explorer.tables.borders import linked_stages
 from explorer.tables.even_cuts import even_bounds
 from explorer.tasks.skeleton import IntArray
-
-_NUMBER = re.compile(r"\d+")
 
 
 class Cut(NamedTuple):
@@ -50,7 +47,7 @@ class RunKinds:
 
     def __init__(self, graph: LayerGraph) -> None:
         self._graph = graph
-        self._codes = graph.memo("layer codes", lambda: _codes(graph))
+        self._codes = layer_codes(graph)
         self._users = graph.memo("sharing layers", lambda: _sharing(graph))
         self._run_of: dict[tuple[int, ...], int] = {}
         self._pair_of: dict[tuple[int, int], int] = {}
@@ -107,46 +104,8 @@ class RunKinds:
         return self._run_of[key]
 
 
-def _codes(graph: LayerGraph) -> list[int]:
-    """Return a number for every layer; layers with one number cost the same, and so do their tensors."""
-    known: dict[object, int] = {}
-    at, producer, users = graph.index, graph.producer, Counter(_parameters(graph))
-    found = []
-    for i, layer in enumerate(graph.layers):
-        uses = tuple(
-            _tensor(graph, use, [at[producer[use.name]] - i] if use.name in producer else [])
-            for use in layer.reads
-        )
-        uses += tuple(
-            _tensor(graph, use, [at[name] - i for name in graph.consumers.get(use.name, ())])
-            for use in layer.writes
-        )
-        held = tuple(
-            replace(graph.parameter[use.name], name=use.name if users[use.name] > 1 else _plain(use.name))
-            for use in layer.parameters
-        )
-        alike = replace(
-            layer, name="", block="b" if layer.block else "", reads=(), writes=(),
-            parameters=tuple(replace(use, name="") for use in layer.parameters),
-            saves=tuple(_plain(name) for name in layer.saves), backward_of=_plain(layer.backward_of),
-        )  # fmt: skip
-        found.append(known.setdefault((_plain(layer.name), alike, uses, held), len(known)))
-    return found
-
-
-def _tensor(graph: LayerGraph, use: Use, others: list[int]) -> object:
-    """Return all that matters of a tensor: what it is, and how far away it is made or read."""
-    tensor = replace(graph.tensor[use.name], name="")
-    return tensor, use.dims, use.name in graph.needs_gradient, tuple(others)
-
-
 def _parameters(graph: LayerGraph) -> list[str]:
     return [use.name for layer in graph.layers for use in layer.parameters]
-
-
-def _plain(name: str) -> str:
-    """Return a name without its numbers."""
-    return _NUMBER.sub("#", name)
 
 
 def _sharing(graph: LayerGraph) -> list[tuple[int, ...]]:

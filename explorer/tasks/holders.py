@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import repeat
 from typing import NamedTuple
 
 from explorer.base.caching import STAGES_KEPT, Hashed, Same, remembered
@@ -144,14 +145,19 @@ def _groups(
         cut = _range(graph, stage, name) if stage.slices else ()
         sharding = stage.sharding_of(graph.layers[layer].name) if stage.shardings else None
         for copy, rows in enumerate(shape.rows):
+            if sharding is None or not sharding.meshes:  # every row holds the same shard
+                every = map(Piece, repeat(number), repeat(copy), range(len(rows)))
+                by_shard.setdefault(((), cut), []).extend(every)
+                continue
             for replica in range(len(rows)):
                 shard = _shard(graph, sharding, copy, rows[replica], layer, parameter)
                 by_shard.setdefault((shard, cut), []).append(Piece(number, copy, replica))
     shapes = {section.number: section.shape for section in sections}
     found = []
     for pieces in by_shard.values():
-        rows_held = {shapes[piece.section].rows[piece.copy][piece.replica] for piece in pieces}
-        if len(rows_held) > 1 or method != "all_reduce":
+        held = (shapes[piece.section].rows[piece.copy][piece.replica] for piece in pieces)
+        first = next(held)
+        if method != "all_reduce" or any(row != first for row in held):
             found += _partners(Holders(Hashed(pieces), method, servers, update, buckets))
     return tuple(map(_interned, found))
 
@@ -176,11 +182,9 @@ def _partners(group: Holders) -> list[Holders]:
 
 
 def _shard(
-    graph: LayerGraph, sharding: Sharding | None, copy: int, row: tuple[int, ...], layer: int, parameter: int
+    graph: LayerGraph, sharding: Sharding, copy: int, row: tuple[int, ...], layer: int, parameter: int
 ) -> tuple[int, ...]:
     """Return which shard a device row holds: its coordinates on the axes of another mesh that split it."""
-    if sharding is None or not sharding.meshes:
-        return ()
     mesh = sharding.meshes[copy]
     if row[0] not in mesh.devices:
         return ()

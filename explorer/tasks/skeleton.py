@@ -10,6 +10,7 @@ re-evaluation cheap.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -155,6 +156,7 @@ class PlacedStrategy:
     """Per section: parameters of cut layers that it holds whole nevertheless; () if none is cut."""
 
 
+@lru_cache(maxsize=1024)
 def split_offsets(samples: int, replicas: int, shares: tuple[float, ...]) -> tuple[int, ...]:
     """Return the sample offsets of split replicas: whole samples, largest remainder by share.
 
