@@ -8,7 +8,7 @@ objective that hold for the whole group. Groups that cannot fit, whatever they d
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -21,9 +21,9 @@ from explorer.schedules.spec import ROUNDING, Pipeline, Schedule
 from explorer.search._devices import DeviceOrder
 from explorer.search._frames import INTERLEAVED, USUAL, Frame, Frames
 from explorer.search._layout_costs import LayoutCosts
+from explorer.search._least_bytes import any_level, fitting, states_needed, with_activations
 from explorer.search._quick_bounds import (
     Before,
-    bytes_needed,
     few_in_flight_s,
     forced_s,
     shared_evenly,
@@ -151,12 +151,15 @@ def make_block(
         there &= shared_evenly(problem, order, costs, schedule, frame) < limit
     if not there.any():
         return
-    need = bytes_needed(problem, costs, schedule, frame)
+    states = states_needed(problem, costs, schedule, frame)
+    every = with_activations(problem, costs, schedule, frame, states)
     yield None
     room = room_of(problem, costs.cluster.kind_of(order[0]))
-    fits = (need <= room).all(axis=0) & there[:, None]
-    forced = forced_s(problem, costs, schedule, frame, need, fits, room)
-    np.maximum(forced, few_in_flight_s(problem, costs, schedule, frame, fits, room), out=forced)
+    levels = fitting(every, room) & there[:, None]
+    fits, need = any_level(levels), every.max(axis=1).min(axis=0)
+    forced = forced_s(problem, costs, schedule, frame, levels)
+    few = few_in_flight_s(problem, costs, schedule, frame, fits, states.min(axis=0), room)
+    np.maximum(forced, few, out=forced)
     yield None
     if limit < math.inf:
         used = (frame.positions * frame.replicas * costs.row)[frame.grid]
@@ -165,12 +168,41 @@ def make_block(
     hopeless = not fits.any()
     if hopeless and limit < math.inf:
         return
-    need = need.max(axis=0)
     if hopeless:
         need[~there] = np.inf
         fits[np.unravel_index(need.argmin(), need.shape)] = True
     rows, again = np.nonzero(fits)
-    size, grid = frame.size[rows], frame.grid[rows]
+    least, slow = yield from _seconds_of(problem, costs, schedule, frame, rows, again)
+    grid = frame.grid[rows]
+    np.maximum(least, forced[rows, again], out=least)
+    if len(np.unique(costs.kinds)) == 1 and not problem.rules:  # replicas may take samples by speed
+        sent = np.zeros(len(frame.positions))
+        for place in np.unique(grid).tolist():
+            sent[place] = _sent_s(costs, schedule, frame, place)
+            yield None
+        np.maximum(least, sent[grid], out=least)
+    size, count = frame.size[rows], frame.count[rows]
+    p, d, v = frame.positions[grid], frame.replicas[grid], frame.chunks[grid]
+    used = p * d * costs.row
+    guess = slow * count / p * (1.0 + _bubble(schedule) * (p - 1) / (v * count))
+    rates, peaks = Rates(problem, order), need[rows, again]
+    lower = rates.least(least * ROUNDING, peaks * ROUNDING, used)
+    guess = rates.least(np.maximum(guess, least), peaks, used)
+    along = np.argsort(guess, kind="stable")
+    yield Block(
+        number=number, order=order, costs=costs, schedule=schedule, options=problem.schedule_options,
+        grids=np.stack([p, d, v, size, again], axis=1)[along], guess=guess[along], lower=lower[along],
+        hopeless=hopeless,
+    )  # fmt: skip
+
+
+def _seconds_of(
+    problem: Problem, costs: LayoutCosts, schedule: Schedule, frame: Frame, rows: IntArray, again: IntArray
+) -> Generator[None, None, tuple[FloatArray, FloatArray]]:
+    """Return the seconds of a step of rows at least, and those of all layers where they take longest; yield
+    between the sizes of microbatches.
+    """
+    size = frame.size[rows]
     least, slow = np.zeros((2, len(rows)))
     least_of = _least_cut_anew_s if problem.rules else _least_s
     differ = len(costs.places) > 1 and not problem.rules and bool(schedule.placement.copies)
@@ -185,25 +217,8 @@ def make_block(
             here = least_at_places(costs, schedule, frame, used_places, rows[mine], again[mine], samples)
             least[mine] = np.maximum(least[mine], here)
         slow[mine] = costs.most_s(samples)[again[mine]]
-    np.maximum(least, forced[rows, again], out=least)
-    if len(np.unique(costs.kinds)) == 1 and not problem.rules:  # replicas may take samples by speed
-        sent = np.zeros(len(frame.positions))
-        for place in np.unique(grid).tolist():
-            sent[place] = _sent_s(costs, schedule, frame, place)
-            yield None
-        np.maximum(least, sent[grid], out=least)
-    p, d, v, count = frame.positions[grid], frame.replicas[grid], frame.chunks[grid], frame.count[rows]
-    used = p * d * costs.row
-    guess = slow * count / p * (1.0 + _bubble(schedule) * (p - 1) / (v * count))
-    rates, peaks = Rates(problem, order), need[rows, again]
-    lower = rates.least(least * ROUNDING, peaks * ROUNDING, used)
-    guess = rates.least(np.maximum(guess, least), peaks, used)
-    along = np.argsort(guess, kind="stable")
-    yield Block(
-        number=number, order=order, costs=costs, schedule=schedule, options=problem.schedule_options,
-        grids=np.stack([p, d, v, size, again], axis=1)[along], guess=guess[along], lower=lower[along],
-        hopeless=hopeless,
-    )  # fmt: skip
+    waits = costs.waits(frame.replicas)[frame.grid[rows]]
+    return least * waits, slow * waits
 
 
 def _sent_s(costs: LayoutCosts, schedule: Schedule, frame: Frame, grid: int) -> float:
@@ -236,6 +251,7 @@ def least_of_layout(
     step_s = alone.once[size] * (batch // (d * alone.sizes[size])) / p
     if problem.job.training and all(item.flush for item in schedules):
         np.maximum(step_s, alone.passed[size], out=step_s)
+    step_s *= costs.waits(d)
     least = Rates(problem, order).least(step_s * ROUNDING, np.zeros(len(p)), p * d * costs.row)
     return min(found, float(least.min()))
 

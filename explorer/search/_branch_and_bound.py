@@ -30,8 +30,10 @@ from explorer.search.problem import Problem
 
 BOUND = "strategies of even stages"
 """Name of the space that the bound holds for."""
-LOOK_AHEAD, FIRST_LOOK = 6, 40
-"""Handfuls of groups looked at between two simulations, and before the first at most."""
+LOOK_AHEAD, FIRST_LOOK, LOOKS = 6, 40, 3.0
+"""Handfuls of groups looked at between two simulations and before the first; and how many times as long as it
+takes layouts, blocks and handfuls are looked at before the next one, if that is more.
+"""
 MOST_HOPELESS = 4
 """Points that are simulated, though they cannot fit, to say how close they come."""
 AT_A_TIME, FEW, LAYOUTS_AT_A_TIME = 16, 2, 48
@@ -52,6 +54,10 @@ RAISES = 8
 """Nodes that are opened for the sake of the bound between two simulations."""
 SAVED = 0.015
 """Slowness that each layout, block and handful of groups saves for points that take longer."""
+DEARER = 5.0
+"""Factor by which a point counts as slower that is simulated for the sake of the bound alone: in the same
+seconds many layouts and blocks are opened, among which better ones may be.
+"""
 NEAR = 1.02
 """Factor by which a point's guess may exceed that of all unopened groups to be simulated at once."""
 
@@ -157,15 +163,18 @@ class BranchAndBound:
             yield from self._look_at_layouts(SMALL)
         while (usual := self.layouts.closed.usual) is not None:
             yield from self._make_block(usual)
-        looked, most = 0, FIRST_LOOK
+        looked, least = 0, FIRST_LOOK
         while not self.done and not self.evaluator.exhausted:
-            if self._looks_closer(looked, most):
+            if self._looks_closer(looked, least):
                 self._take_apart(*self.blocks.most_promising())
                 looked += 1
                 yield None
                 continue
-            looked, most = 0, LOOK_AHEAD
             yield from self._open_more()
+            looked += AT_A_TIME
+            if self._waits(looked):
+                continue
+            looked, least = 0, LOOK_AHEAD
             steps = self._next_points()
             for found in steps:
                 self.claim()
@@ -173,15 +182,26 @@ class BranchAndBound:
         self.claim()
         yield None
 
-    def _looks_closer(self, looked: int, most: int) -> bool:
+    def _looks_closer(self, looked: int, least: int) -> bool:
         """Tell whether groups are to be looked at next, for there may be better points in them than known.
 
         Args:
             looked: handfuls looked at since the last simulation.
-            most: the most of these.
+            least: handfuls after which the next point may be simulated.
         """
-        guess = self.blocks.next_guess
-        return looked < most and guess < self.standing.limit and self.points.next_good[0] > NEAR * guess
+        guess, (key, number) = self.blocks.next_guess, self.points.next_good
+        if guess >= self.standing.limit or key <= NEAR * guess:
+            return False
+        return looked < least or (number >= 0 and self._cheap(looked, number))
+
+    def _waits(self, looked: int) -> bool:
+        """Tell whether more layouts and blocks are to be opened before the next point is simulated."""
+        key, number = self.points.next_good
+        return number >= 0 and self.layouts.bounds.least[0] * NEAR < key and self._cheap(looked, number)
+
+    def _cheap(self, looked: int, number: int) -> bool:
+        """Tell whether so many layouts, blocks and handfuls took less than some simulations of a point."""
+        return looked * SAVED < LOOKS * self.points.slowness(number)
 
     def _open_more(self) -> Iterator[None]:
         """Look at some more layouts, then make blocks of those whose bound is least."""
@@ -221,8 +241,12 @@ class BranchAndBound:
             points = points_of(self.problem, block, groups)
         except ExplorerError:
             points = [point for group in groups for point in self._alone(block, group)]
+        best: dict[int, float] = {}
         for point in points:
             self.points.add(point)
+            best[point.group] = min(point.guess, best.get(point.group, math.inf))
+        for group, guess in best.items():
+            self.blocks.learn(block, group, guess)
 
     def _alone(self, block: Block, group: int) -> list[Point]:
         """Return the points of a group; none, for good, where they cannot be estimated."""
@@ -256,7 +280,7 @@ class BranchAndBound:
                 break
             yield from self._open_weakest()
         for number in (self.points.bounds.least[1], self.points.next_other[1]):
-            if number >= 0 and number in self.points and self._may_judge(number):
+            if number >= 0 and number in self.points and self._may_judge(number, DEARER):
                 yield from self._judge(number)
 
     def _open_weakest(self) -> Iterator[None]:
@@ -273,9 +297,14 @@ class BranchAndBound:
             self._take_apart(*self.blocks.weakest())
             yield None
 
-    def _may_judge(self, number: int) -> bool:
-        """Tell whether a point is quick enough to be simulated by now; note its time."""
-        slow = self.points.slowness(number)
+    def _may_judge(self, number: int, dearer: float = 1.0) -> bool:
+        """Tell whether a point is quick enough to be simulated by now; note its time.
+
+        Args:
+            number: of the point.
+            dearer: factor by which it counts as slower.
+        """
+        slow = dearer * self.points.slowness(number)
         if slow < QUICK:
             return True
         if slow > self._saved and (self.layouts or self.blocks) and self.standing.known:

@@ -46,6 +46,20 @@ class Sums(NamedTuple):
         found: FloatArray = np.add.reduceat(values[self.kinds] * self.times[:, None], self.starts, axis=0)
         return found
 
+    def most(self, values: FloatArray) -> FloatArray:
+        """Return the (sums, R) largest of the (kinds, R) values that are terms, however often."""
+        return self._reduced(np.maximum, values)
+
+    def least(self, values: FloatArray) -> FloatArray:
+        """Return the (sums, R) smallest of them."""
+        return self._reduced(np.minimum, values)
+
+    def _reduced(self, reduce: np.ufunc, values: FloatArray) -> FloatArray:
+        if not len(self.starts):
+            return np.zeros((0, values.shape[1]))
+        found: FloatArray = reduce.reduceat(values[self.kinds], self.starts, axis=0)
+        return found
+
     @staticmethod
     def made(parts: Sequence[tuple[Sequence[int], Sequence[float]]]) -> Sums:
         """Return the sums of (kinds, how often); one without terms counts kind 0 no times."""

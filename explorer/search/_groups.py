@@ -32,7 +32,7 @@ PREFER = 1e-6
 """Share by which each ZeRO level, and buckets, count as slower, all else equal."""
 HOPELESS = 1e100
 """What a missing byte counts for where nothing fits: such points come after all others."""
-MANY_ROWS, MANY_TASKS = 1_000_000, 100_000
+MANY_ROWS, MANY_TASKS = 3_000_000, 100_000
 """Devices of all stages together, and forwards of all stages, that make a point count as twice as bad."""
 TIGHT = 2.0
 """Factor by which points that seem not to fit, but may, count as slower."""
@@ -101,13 +101,15 @@ def points_of(problem: Problem, block: Block, groups: Sequence[int]) -> list[Poi
     found = block.costs.estimator.of(columns)
     used = np.asarray(columns.stages * columns.replicas * columns.context * columns.tensor)
     rates = Rates(problem, block.order)
+    may, seems = _fits(problem, found)
     guess = rates.least(found.step_s, found.memory_bytes, used)
-    lower_s = np.maximum(found.step_lower_s, block.costs.estimator.on_ports(columns))
+    lower_s = found.step_lower_s
+    if (there := np.flatnonzero(may)).size:  # ports take as long as all else
+        lower_s[there] = np.maximum(lower_s[there], block.costs.estimator.on_ports(columns.take(there)))
     guess = np.maximum(guess, rates.least(lower_s, found.memory_lower_bytes, used))
     bound = np.maximum(rates.least(lower_s, found.memory_lower_bytes, used), block.lower[of_group])
     if problem.rules:
         bound = block.lower[of_group]  # pins may want another cut
-    may, seems = _fits(problem, found)
     if block.hopeless and not may.any():
         may[int(found.over_lower_bytes.argmin())] = True
         guess, bound = HOPELESS * found.over_lower_bytes, np.full(len(guess), np.inf)

@@ -17,21 +17,21 @@ import numpy.typing as npt
 from explorer.cluster import Cluster
 from explorer.search._even_stages import EvenStages, IntArray
 from explorer.search.exhaustive import divisors
-from explorer.strategies.degrees import RECOMPUTE, Degrees
+from explorer.strategies.degrees import RECOMPUTE, ZERO_LEVELS, Degrees
 from explorer.tables import Estimator, StageChoice
 
 FloatArray = npt.NDArray[np.float64]
 
 
-class RunBytes(NamedTuple):
-    """(kinds of runs, recomputations): bytes that one device holds of each kind of run."""
+class HeldBytes(NamedTuple):
+    """(kinds of runs, ZeRO levels): bytes that one device holds of a kind of run, whatever is in flight."""
 
-    weights: FloatArray
-    gradients: FloatArray
-    optimizer: FloatArray
-    """Of its states, without ZeRO."""
-    activations: FloatArray
-    """Of one sample, from forward to backward."""
+    states: FloatArray
+    """Weights, gradients and optimizer states."""
+    buffers: FloatArray
+    """Buffers in which sharded states are made whole block by block."""
+    run_buffers: FloatArray
+    """The same, where they stay whole for several microbatches."""
 
 
 class RunSeconds(NamedTuple):
@@ -79,7 +79,8 @@ class LayoutCosts:
         self._alone_s: dict[tuple[int, int], float] = {}
         self._whole: dict[int, WholeModel] = {}
         self._seconds: dict[tuple[int, int], RunSeconds] = {}
-        self._bytes: RunBytes | None = None
+        self._waited: dict[int, float] = {}
+        self._held: dict[int, HeldBytes] = {}
         self._exchanged: dict[int, FloatArray] = {}
 
     @property
@@ -175,6 +176,22 @@ class LayoutCosts:
         comm = whole.comm + whole.again_comm - whole.behind_weight
         return [once, passed, once - comm, comm]
 
+    def waits(self, replicas: IntArray) -> FloatArray:
+        """Return how many times as long as `seconds` has them stages with (N,) so many replicas work at
+        least: at every update all of their devices wait for the slowest (`explorer.costs.stragglers`).
+        """
+        found = np.ones(len(replicas))
+        for count in np.unique(replicas).tolist():
+            found[replicas == count] = self._waits(int(count) * self.row)
+        return found
+
+    def _waits(self, devices: int) -> float:
+        if devices not in self._waited:
+            every = [self._choice.at(first) for first in self.places]
+            factor = self.table.stage_factor
+            self._waited[devices] = min(factor(one, devices) / factor(one, one.devices) for one in every)
+        return self._waited[devices]
+
     def most_s(self, samples: int) -> FloatArray:
         """Return the (recomputations,) seconds of all layers, on the place where they take longest."""
         found = [self.seconds(samples, place).once[self.stages.whole] for place in range(len(self.places))]
@@ -201,17 +218,26 @@ class LayoutCosts:
 
     # ---- bytes --------------------------------------------------------------------------------------
 
-    def bytes(self) -> RunBytes:
-        """Return the bytes of all kinds of runs."""
-        if self._bytes is None:
-            found = []
-            for recompute in RECOMPUTE:
-                choice = replace(self._choice, recompute=recompute)
-                held = self.table.memory(choice, self.stages.starts, self.stages.stops)
-                states = held.weight_bytes, held.gradient_bytes, held.optimizer_bytes
-                found.append((*states, held.activation_bytes_per_sample))
-            self._bytes = RunBytes(*(np.array(part).T for part in zip(*found, strict=True)))
-        return self._bytes
+    @cached_property
+    def per_sample(self) -> tuple[FloatArray, FloatArray]:
+        """(kinds of runs, recomputations): bytes of one sample, from forward to backward, and of buffers."""
+        choices = [replace(self._choice, recompute=recompute) for recompute in RECOMPUTE]
+        held = [self.table.memory(choice, self.stages.starts, self.stages.stops) for choice in choices]
+        return (
+            np.array([item.activation_bytes_per_sample for item in held]).T,
+            np.array([item.buffer_bytes_per_sample for item in held]).T,
+        )
+
+    def held(self, shards: int) -> HeldBytes:
+        """Return the bytes of all kinds of runs where ZeRO shares states among so many devices."""
+        if shards not in self._held:
+            choices = [replace(self._choice, replicas=shards, zero=level) for level in ZERO_LEVELS]
+            held = [self.table.memory(choice, self.stages.starts, self.stages.stops) for choice in choices]
+            states = [item.weight_bytes + item.gradient_bytes + item.optimizer_bytes for item in held]
+            buffers = [item.buffer_bytes for item in held]
+            whole = [item.buffer_bytes + item.run_buffer_bytes for item in held]
+            self._held[shards] = HeldBytes(*(np.array(part).T for part in (states, buffers, whole)))
+        return self._held[shards]
 
     # ---- exchanges ----------------------------------------------------------------------------------
 

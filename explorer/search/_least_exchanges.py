@@ -11,39 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.schedules.spec import Schedule
-from explorer.search._even_stages import LEADING
 from explorer.search._frames import BoolArray, Frame
 from explorer.search._layout_costs import LayoutCosts
 
 FloatArray = npt.NDArray[np.float64]
 FORCING = (2, 3)
 """ZeRO levels at which every microbatch is exchanged by itself."""
-
-
-def leading(costs: LayoutCosts) -> int:
-    """Return how many positions of `LEADING` count: of mixed devices the second may have more room."""
-    return 1 if len(costs.cluster.device_kinds) > 1 else len(LEADING)
-
-
-def states_of(costs: LayoutCosts, frame: Frame, zero: int) -> FloatArray:
-    """Return the (leading positions, grids, recomputations) bytes of weights, gradients and optimizer states
-    that a device holds at least: what a ZeRO level shares, it shares with all devices at most.
-
-    Args:
-        costs: costs of the layout.
-        frame: the pipelines.
-        zero: the level.
-    """
-    held = costs.bytes()
-    parts = (held.weights, held.gradients, held.optimizer)
-    shared = {0: (), 1: (2,), 2: (1, 2), 3: (0, 1, 2)}[zero]
-    spread = np.reshape(frame.replicas * costs.row * frame.positions, (-1, 1))
-    return np.array(
-        [
-            sum(at.of(part) / (spread if k in shared else 1.0) for k, part in enumerate(parts))
-            for at in frame.leading[: leading(costs)]
-        ]
-    )
 
 
 def least_exchanged(costs: LayoutCosts, schedule: Schedule, frame: Frame, there: BoolArray) -> FloatArray:

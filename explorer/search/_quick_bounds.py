@@ -9,10 +9,11 @@ from explorer.schedules.spec import ROUNDING, Schedule
 from explorer.search._devices import DeviceOrder
 from explorer.search._frames import BoolArray, Frame
 from explorer.search._layout_costs import LayoutCosts
-from explorer.search._least_exchanges import FORCING, leading, least_exchanged, states_of
+from explorer.search._least_bytes import any_level, fitting, states_needed, with_activations
+from explorer.search._least_exchanges import FORCING, least_exchanged
 from explorer.search._rates import Rates, room_of
 from explorer.search.problem import Problem
-from explorer.strategies.degrees import RECOMPUTE, ZERO_LEVELS
+from explorer.strategies.degrees import RECOMPUTE
 from explorer.strategies.degrees_neighbours import most_replicas
 
 FloatArray = npt.NDArray[np.float64]
@@ -60,26 +61,19 @@ def shared_evenly(
     if schedule.hides:
         beside = frame.paired[rows] * (schedule.placement.copies or 1)
         work = alone.once * (count - beside) + np.maximum(alone.bare, alone.comm) * beside
+    work = work * costs.waits(frame.replicas)[grid]
     p, used = frame.positions[grid], (frame.positions * frame.replicas)[grid] * costs.row
     return Rates(problem, order).least(work / p * ROUNDING, np.zeros(len(p)), used)
 
 
-def bytes_needed(problem: Problem, costs: LayoutCosts, schedule: Schedule, frame: Frame) -> FloatArray:
-    """Return the (leading positions, rows, recomputations) bytes that a device of each needs at least."""
-    training, held = problem.job.training, costs.bytes()
-    levels = len(RECOMPUTE) if training else 1
-    reserved = costs.cluster.kind_of(costs.table.devices[0]).reserved_bytes
-    need = np.full((leading(costs), len(frame), levels), reserved)
-    if not schedule.placement.copies or problem.rules:
-        return need
-    need += states_of(costs, frame, ZERO_LEVELS[-1] if training else 0)[:, frame.grid, :levels]
-    for place, saved in enumerate(frame.held[: len(need)]):
-        need[place] += saved.of(held.activations[:, :levels]) * frame.size[:, None]
-    return need
-
-
 def few_in_flight_s(
-    problem: Problem, costs: LayoutCosts, schedule: Schedule, frame: Frame, fits: BoolArray, room: float
+    problem: Problem,
+    costs: LayoutCosts,
+    schedule: Schedule,
+    frame: Frame,
+    fits: BoolArray,
+    states: FloatArray,
+    room: float,
 ) -> FloatArray:
     """Return the (rows, recomputations) seconds of a step whose first positions have room for few in flight.
 
@@ -98,6 +92,7 @@ def few_in_flight_s(
         schedule: the schedule.
         frame: its pipelines.
         fits: which may fit.
+        states: (leading positions, rows, recomputations) bytes besides what is in flight.
         room: bytes that a device has.
     """
     found = np.zeros(fits.shape)
@@ -106,13 +101,13 @@ def few_in_flight_s(
         return found
     lines = (frame.chunks == 1) & [costs.stages.chain(p) for p in frame.positions.tolist()]
     fits = fits & lines[frame.grid][:, None]
-    held, size, p = costs.bytes().activations, frame.size[:, None], frame.positions[frame.grid][:, None]
-    reserved = costs.cluster.kind_of(costs.table.devices[0]).reserved_bytes
-    for r, (stages, states) in enumerate(zip(frame.leading, states_of(costs, frame, 3), strict=False)):
+    held, size, p = costs.per_sample[0], frame.size[:, None], frame.positions[frame.grid][:, None]
+    waits = costs.waits(frame.replicas)[frame.grid]
+    for r, (stages, there) in enumerate(zip(frame.leading, states, strict=False)):
         each = np.maximum(stages.of(held)[frame.grid] * size, 1.0)
-        most = np.floor((room - reserved - states[frame.grid]) / each / ROUNDING).clip(1.0) + r + 1
+        most = np.floor((room - there) / each / ROUNDING).clip(1.0) + r + 1
         for level in np.flatnonzero((fits & (most <= p)).any(axis=0)).tolist():
-            way = costs.whole(frame.size, level).passed * frame.count * ROUNDING
+            way = costs.whole(frame.size, level).passed * frame.count * waits * ROUNDING
             np.maximum(found[:, level], way / most[:, level], out=found[:, level], where=fits[:, level])
     return found
 
@@ -122,9 +117,7 @@ def forced_s(
     costs: LayoutCosts,
     schedule: Schedule,
     frame: Frame,
-    need: FloatArray,
     fits: BoolArray,
-    room: float,
     without: FloatArray | None = None,
 ) -> FloatArray:
     """Return the (rows, recomputations) seconds of exchanges that none avoids, as only so states fit: a level
@@ -135,23 +128,18 @@ def forced_s(
         costs: costs of the layout.
         schedule: the schedule.
         frame: its pipelines.
-        need: bytes that are needed at least.
-        fits: which may fit.
-        room: bytes that a device has.
+        fits: (ZeRO levels, rows, recomputations) that may fit.
         without: bounds without exchanges, where only the least of all with them is asked: exchanges of those
             that have to exchange nothing, or are no better than one of these, are then left out.
     """
-    found = np.zeros(need.shape[1:])
+    found = np.zeros(fits.shape[1:])
     if not problem.job.training or not schedule.placement.copies or problem.rules:
         return found
-    least = states_of(costs, frame, 3)
-    tight = [
-        fits & (need + (states_of(costs, frame, level - 1) - least)[:, frame.grid] > room).any(axis=0)
-        for level in FORCING
-    ]
+    any_fits = any_level(fits)
+    tight = [any_fits & ~any_level(fits[:level]) for level in FORCING]
     asked = tight[0]
     if without is not None:
-        asked = asked & (without < without[fits & ~tight[0]].min(initial=np.inf))
+        asked = asked & (without < without[any_fits & ~tight[0]].min(initial=np.inf))
     if not asked.any():
         return found
     exchanged = least_exchanged(costs, schedule, frame, np.asarray(asked.any(axis=1)))
@@ -184,12 +172,13 @@ def least_of_block(
     there = there_of(problem, costs, frame, before)[frame.grid] & (work < limit)
     if not there.any():
         return np.inf
-    need = bytes_needed(problem, costs, schedule, frame)
+    states = states_needed(problem, costs, schedule, frame)
     room = room_of(problem, costs.cluster.kind_of(order[0]))
-    fits = (need <= room).all(axis=0) & there[:, None]
+    levels = fitting(with_activations(problem, costs, schedule, frame, states), room) & there[:, None]
+    fits = any_level(levels)
     used = (frame.positions * frame.replicas * costs.row)[frame.grid]
     rates, none = Rates(problem, order), np.zeros(len(frame))
-    few = few_in_flight_s(problem, costs, schedule, frame, fits, room)
+    few = few_in_flight_s(problem, costs, schedule, frame, fits, states.min(axis=0), room)
     found = np.stack([np.maximum(work, rates.least(part, none, used)) for part in few.T], axis=1)
     found[~fits] = np.inf
     if found.shape[1] > FULL:  # who needs to recompute all works longer
@@ -197,8 +186,7 @@ def least_of_block(
         if len(rows):
             again = shared_evenly(problem, order, costs, schedule, frame, rows, FULL)
             found[rows, FULL] = np.maximum(found[rows, FULL], again)
-    fits &= found < limit
-    forced = forced_s(problem, costs, schedule, frame, need, fits, room, found)
+    forced = forced_s(problem, costs, schedule, frame, levels & (found < limit), found)
     found = np.stack(
         [np.maximum(a, rates.least(b, none, used)) for a, b in zip(found.T, forced.T, strict=True)]
     )

@@ -20,6 +20,7 @@ from explorer.search import Evaluator, Problem
 from explorer.search._blocks import Block, cut_bounds, least_of_layout, schedules_of
 from explorer.search._frames import Frames, allowed_counts
 from explorer.search._groups import points_of
+from explorer.search._least_bytes import states_needed
 from explorer.search._least_work import least_of_work
 from explorer.search._open_layouts import OpenLayouts
 from explorer.search._quick_bounds import few_in_flight_s, least_of_block
@@ -28,7 +29,7 @@ from explorer.search._standing import Standing
 from explorer.search.problem import respecting
 from explorer.search.spaces import even_points, same_training
 from explorer.simulation.simulate import simulate
-from explorer.strategies.degrees import ZERO_LEVELS
+from explorer.strategies.degrees import RECOMPUTE, ZERO_LEVELS
 from explorer.workload import Job, Workload
 
 JOB = Job(global_batch=8, precision="fp16", optimizer="adam")
@@ -110,6 +111,35 @@ def test_no_group_is_bounded_above_what_is_simulated(seed: int, decoder: Callabl
     check_groups(drawn(seed, decoder), random.Random(seed), SAMPLE)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_what_fits_is_in_its_block(seed: int, decoder: Callable[..., LayerGraph]) -> None:
+    """Groups are left out for memory only where no strategy of theirs fits."""
+    problem, luck = drawn(seed, decoder), random.Random(seed)
+    problem = replace(problem, memory_limit_bytes=problem.memory_limit_bytes / luck.choice((1, 2, 4)))
+    graph, cluster, frames, fitted = problem.graph, problem.needed_cluster, Frames(problem), 0
+    blocks = [block for block in opened(problem) if not block.hopeless]
+    for block in luck.choices(blocks, k=SAMPLE) if blocks else ():
+        frame = frames.of(block.schedule, len(block.order), block.costs.row)
+        row, again = luck.randrange(len(frame)), luck.randrange(len(RECOMPUTE))
+        grid, again = frame.grid[row], again if problem.job.training else 0
+        group = [int(part[grid]) for part in (frame.positions, frame.replicas, frame.chunks)]
+        group += [int(frame.size[row]), again]
+        p, d, v, size, _ = group
+        degrees = replace(block.degrees(0), stages=p, replicas=d, chunks=v, microbatch_size=size)
+        degrees = replace(degrees, recompute=RECOMPUTE[again])
+        if problem.job.training:
+            degrees = replace(degrees, zero=luck.choice(ZERO_LEVELS) if d > 1 else 0)
+        try:
+            found = degrees.build(graph, cluster, problem.job, devices=block.order)
+            report = simulate(graph, cluster, problem.workload, found)
+        except ExplorerError:
+            continue
+        if report.feasible and max(report.peak_memory_bytes) <= problem.memory_limit_bytes:
+            fitted += 1
+            assert group in block.grids.tolist(), degrees.label
+    assert fitted or not blocks
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("seed", "routing"), list(enumerate(ROUTINGS)))
 def test_no_group_of_experts_is_bounded_above_what_is_simulated(seed: int, routing: dict[str, str]) -> None:
@@ -135,7 +165,8 @@ def test_room_for_few_microbatches_makes_steps_longer(name: str, decoder: Callab
         for block in (block for block in opened(problem) if block.costs.row == 1):
             costs, frame = block.costs, Frames(problem).of(schedule, len(block.order), block.costs.row)
             every, room = np.ones((len(frame), 3), dtype=bool), room_of(problem, kinds[0])
-            few = few_in_flight_s(problem, costs, schedule, frame, every, room)
+            states = states_needed(problem, costs, schedule, frame).min(axis=0)
+            few = few_in_flight_s(problem, costs, schedule, frame, every, states, room)
             work_s = costs.whole(frame.size, 0).once * frame.count / frame.positions[frame.grid]
             rows = np.flatnonzero(few[:, 0] > work_s).tolist()
             for row in [*rows[-2:], *luck.sample(rows, min(4, len(rows)))]:
