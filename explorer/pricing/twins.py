@@ -19,6 +19,7 @@ from explorer.pricing.price_tables import PriceTables
 from explorer.pricing.pricer import Pricer
 from explorer.reads import reading_of
 from explorer.strategy import Stage
+from explorer.tasks.holders import ExchangeChoice
 from explorer.tasks.program import Program, Slot
 
 FEWEST = 8
@@ -37,8 +38,7 @@ def twins_of(program: Program, pricer: Pricer, tables: PriceTables) -> Callable[
         tables: tables of the program.
     """
     strategy, sections = pricer.strategy, program.skeleton.sections
-    chosen = [item.parameters for item in strategy.sync] + [item.parameters for item in strategy.updates]
-    single = any(parameters != ("*",) for parameters in chosen)
+    single = ExchangeChoice(strategy.sync, strategy.updates).tells_apart
     if len(sections) < FEWEST or single or reading_of(program.order.read_rule).make is not None:
         return lambda section: section
     codes = np.array(layer_codes(pricer.graph))

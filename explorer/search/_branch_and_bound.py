@@ -304,9 +304,10 @@ class BranchAndBound:
             number: of the point.
             dearer: factor by which it counts as slower.
         """
-        slow = dearer * self.points.slowness(number)
+        slow = self.points.slowness(number)
         if slow < QUICK:
             return True
+        slow *= dearer
         if slow > self._saved and (self.layouts or self.blocks) and self.standing.known:
             return False
         self._saved = max(0.0, self._saved - slow)

@@ -40,6 +40,12 @@ class ExchangeChoice(NamedTuple):
     updates: tuple[UpdateChoice, ...]
     """`JobStrategy.updates`."""
 
+    @property
+    def tells_apart(self) -> bool:
+        """Whether parameters are exchanged in different ways: what covers the first is not for all."""
+        first = [found[0].parameters for found in (self.sync, self.updates) if found]
+        return any("*" not in parameters for parameters in first)
+
 
 Grouped = tuple[tuple[Holders, tuple[int, ...]], ...]
 """Groups with the parameters that each exchanges."""
@@ -78,8 +84,8 @@ def own_groups(
     own, members = _own_parameters(graph), section.run.members
     if section.stage.slices:
         own = tuple(tuple(p for p in found if p not in cut) for found in own)
-    special = choice.sync or (choice.updates and "*" not in choice.updates[0].parameters)
-    if len(section.shape.rows) * section.shape.replicas == 1 and not special:
+    special = choice.tells_apart
+    if len(section.shape.rows) * section.shape.replicas == 1 and not (special or choice.sync):
         return ()
     if not section.stage.shardings and not special:
         first = next((layer for layer, _ in members if own[layer]), None)

@@ -92,7 +92,7 @@ def test_makespan_is_the_simulated_one(launched: Callable[[], tuple[list[Prepare
                 sum(end - start for _, start, end in stamps.values()) / sum(s for s, _, _ in stamps.values())
                 - 1
             )
-        # A sleeper never wakes early, so noise only lengthens: the shortest attempt of each case is its clock.
+        # no sleeper wakes early, so noise only lengthens: the shortest attempt of each case is its clock
         best = {name: min(error, best.get(name, error)) for name, error in errors.items()}
         if max(best.values()) < DRY_TOLERANCE_PCT:
             return
