@@ -9,6 +9,10 @@ those behind it:
 where the last sum is less what Q waits for if s comes behind Q (Fan et al., section 4). For the first j nodes
 on some devices of each machine the program keeps, for every number of stages, the plan whose T is least with
 all other nodes as one stage on all other devices; so T, which is no sum, may miss the best plan.
+
+T lets a reduction follow the last backward of its stage. Where it runs beside that backward in buckets, T is
+too long for data parallelism most of all, so that this is judged whatever its T, in as few rounds as fit, as
+the published planner compares its plans with data parallelism whose reductions overlap.
 """
 
 from __future__ import annotations
@@ -111,6 +115,8 @@ def dapple(problem: Problem, evaluator: Evaluator, *, microbatch_size: int) -> I
         )  # fmt: skip
     machines = machines_of(fleet.cluster, groups)
     sizes = [microbatch_size] if microbatch_size else sizes_worth_trying(problem, len(groups), replicas=width)
+    everything = machines.between((0,) * len(machines.sizes), machines.sizes)
+    yield from _data_parallel(problem, evaluator, everything, [batch, *sizes[:3]])
     for size in sizes[:3]:
         costs = costs_of(problem, fleet, machines, size)
         best: dict[int, Planned] = {}
@@ -124,6 +130,24 @@ def dapple(problem: Problem, evaluator: Evaluator, *, microbatch_size: int) -> I
             ]
             label = f"stages on {'-'.join(str(len(on)) for _, on in stages)}, microbatches of {size}"
             yield from judged(problem, evaluator, strategy_of(problem, stages, size), label)
+
+
+def _data_parallel(
+    problem: Problem, evaluator: Evaluator, devices: tuple[int, ...], sizes: Sequence[int]
+) -> Iterator[Candidate | None]:
+    """Have one stage on all devices judged, in the first of some sizes of microbatches that fits."""
+    wide = [size for size in dict.fromkeys(sizes) if size >= len(devices)]
+    layers = tuple(range(len(problem.graph.layers)))
+    for size in wide:
+        strategy = strategy_of(problem, [(layers, devices)], size)
+        label = f"stages on {len(devices)}, microbatches of {size}"
+        if size == wide[-1]:
+            yield from judged(problem, evaluator, strategy, label)
+            return
+        found = evaluator.evaluate(strategy, label)
+        yield found
+        if found is None or found.outcome.feasible:
+            return
 
 
 def latency_s(parts: Sequence[Sequence[FloatArray]], rounds: int) -> FloatArray:
@@ -278,7 +302,14 @@ def costs_of(problem: Problem, fleet: Fleet, machines: Machines, size: int) -> C
 
     @cache
     def load(before: Allocation, after: Allocation) -> Load:
-        return found.load(machines.between(before, after))
+        devices = machines.between(before, after)
+        made = found.load(devices)
+        if len(devices) <= size:
+            return made
+        # No stage has more replicas than a microbatch has samples; all that is left still stands for stages
+        # to come, and divides its work as they would.
+        part = size / len(devices)
+        return made._replace(forward_s=made.forward_s * part, backward_s=made.backward_s * part)
 
     @cache
     def sent(before: Allocation, at: Allocation, after: Allocation) -> FloatArray:
