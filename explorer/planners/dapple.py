@@ -18,7 +18,7 @@ the published planner compares its plans with data parallelism whose reductions 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -36,6 +36,7 @@ from explorer.planners._pieces.machines import (
     machines_of,
     next_allocations,
 )
+from explorer.planners._pieces.pivot_latency import latency_s
 from explorer.planners._pieces.plans import judged, sizes_worth_trying, strategy_of
 from explorer.planners._pieces.stage_costs import Load, stage_costs
 from explorer.search import SEARCHERS, Searcher, Space
@@ -47,6 +48,8 @@ MOST_GROUPS = 16
 """Most groups of devices that are told apart."""
 JUDGED = 4
 """Plans of different numbers of stages that are simulated, those of least latency."""
+SAME = 1e-9
+"""Relative difference of latencies that come from rounding alone."""
 
 
 class Segment(NamedTuple):
@@ -124,12 +127,24 @@ def dapple(problem: Problem, evaluator: Evaluator, *, microbatch_size: int) -> I
             if found is not None:
                 best[len(found.stages)] = found
             yield None
-        for plan in sorted(best.values(), key=lambda plan: plan.seconds)[:JUDGED]:
+        for plan in _worth_judging(best.values())[:JUDGED]:
             stages = [
                 (costs.layers(s.start, s.stop), machines.between(s.before, s.after)) for s in plan.stages
             ]
             label = f"stages on {'-'.join(str(len(on)) for _, on in stages)}, microbatches of {size}"
             yield from judged(problem, evaluator, strategy_of(problem, stages, size), label)
+
+
+def _worth_judging(plans: Iterable[Planned]) -> list[Planned]:
+    """Return plans, the least T first, without those that need more stages for the T of another.
+
+    A pivot early in the line leaves T as it is however the layers behind it are cut.
+    """
+    found: list[Planned] = []
+    for plan in sorted(plans, key=lambda plan: len(plan.stages)):
+        if not any(math.isclose(plan.seconds, other.seconds, rel_tol=SAME) for other in found):
+            found.append(plan)
+    return sorted(found, key=lambda plan: plan.seconds)
 
 
 def _data_parallel(
@@ -148,33 +163,6 @@ def _data_parallel(
         yield found
         if found is None or found.outcome.feasible:
             return
-
-
-def latency_s(parts: Sequence[Sequence[FloatArray]], rounds: int) -> FloatArray:
-    """Return T of plans.
-
-    Args:
-        parts: F, B and AR of each stage and of the transfers between them, in order; arrays of one shape, or
-            of shapes that go together.
-        rounds: microbatches m of a step.
-    """
-    steady = (rounds - 1) * (parts[-1][0] + parts[-1][1])
-    pivot, between = np.full(steady.shape, len(parts) - 1), np.zeros(steady.shape)
-    for s in reversed(range(len(parts) - 1)):
-        both = parts[s][0] + parts[s][1]
-        outweighs = (rounds - 1) * both > steady + between
-        pivot = np.where(outweighs, s, pivot)
-        steady = np.where(outweighs, (rounds - 1) * both, steady)
-        between = np.where(outweighs, 0.0, between + both)
-    filled, drained, ended = np.zeros(steady.shape), np.zeros(steady.shape), parts[0][2]
-    before = np.zeros(())
-    for s, (forward, backward, reduced) in enumerate(parts):
-        ended = np.maximum(ended, reduced - before)
-        before = before + backward
-        filled = filled + np.where(pivot >= s, forward, 0.0)
-        drained = drained + np.where(pivot >= s, backward, 0.0)
-    found: FloatArray = filled + steady + drained + ended
-    return found
 
 
 def partitions(

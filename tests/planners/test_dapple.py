@@ -13,9 +13,10 @@ from explorer.library._ideal import free_cluster
 from explorer.models.synthetic import chain
 from explorer.planners._pieces.line import line_of
 from explorer.planners._pieces.machines import Allocation, next_allocations
+from explorer.planners._pieces.pivot_latency import latency_s
 from explorer.planners._pieces.stage_costs import Load
 from explorer.planners._pieces.work_graph import WorkGraph
-from explorer.planners.dapple import latency_s, partitions
+from explorer.planners.dapple import partitions
 from explorer.search import Problem, search
 from explorer.search.evaluator import Candidate
 from explorer.workload import default_workload
