@@ -178,8 +178,8 @@ def speeds() -> Table:
         title="Table 1: configurations, and speeds over data parallelism that steps after a minibatch on each"
         " device. What is found is the best of the plans that its program makes over the cluster's levels, in"
         " the simulator, in steps of two minibatches a device, with a flush where replicas cannot take"
-        " equally many turns. By its own costs alone, with all devices on one level at the rate of the network,"
-        " it finds what the fourth column says.",
+        " equally many turns. By its own costs alone, with all devices on one level at the rate of the"
+        " network, it finds what the fourth column says.",
         head=(
             "problem", "published", "found", "by its own costs", "speed, paper", "speed of the published",
             "speed of what is found", "found over published",
