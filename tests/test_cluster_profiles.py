@@ -54,7 +54,8 @@ SIZES = {
     "h200": (1, 8), "h200-2": (2, 16), "torchtitan-h100": (1, 8), "torchtitan-h100-64": (64, 512),
     "gh200-4": (1, 4), "gh200-4x8": (8, 32), "gh200-4x32": (32, 128),
     "b200": (1, 8), "gb200-nvl72": (18, 72), "mixed-rtx": (6, 48), "cpu-2": (1, 2),
-    "pipedream-a": (4, 16), "pipedream-b": (2, 16),
+    "pipedream-a": (4, 16), "pipedream-b": (2, 16), "dapple-a": (2, 16), "dapple-b": (16, 16),
+    "dapple-c": (16, 16),
 }  # fmt: skip
 
 SMALL = """\

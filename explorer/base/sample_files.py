@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,8 @@ def extended_file(name: Any, path: Path, part: str, below: tuple[Path, ...]) -> 
                         chain = " -> ".join(item.stem for item in (*below, path, found))
                         raise InputError(f"extends itself: {chain}", file=file, key="extends", found=name)
                     return found
-    allowed = f"a file's name beside this one, or one of {', '.join(sample_names(part))}"
+    near = ", ".join(get_close_matches(str(name), sample_names(part), n=3, cutoff=0.0))
+    allowed = f"a file's name beside this one, or one from `explorer list {part}`, as {near}"
     raise InputError(f"cannot extend {name!r}", file=file, key="extends", found=name, allowed=allowed)
 
 

@@ -1,4 +1,8 @@
-"""VGG-16: thirteen 3x3 convolutions with bias in five groups, three fully connected layers, no dropout."""
+"""VGG-16 and VGG-19: 3x3 convolutions with bias in five groups, three fully connected layers, no dropout.
+
+VGG-16 has thirteen convolutions (configuration D), VGG-19 sixteen: one more in each of the last three groups
+(configuration E).
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,8 @@ from explorer.graph import Defaults, LayerGraph
 from explorer.models import SOURCES
 from explorer.models.builder import GraphBuilder
 
-PAPER = "Simonyan and Zisserman 2014, Very Deep Convolutional Networks, arXiv:1409.1556, configuration D"
-_GROUPS = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
+PAPER = "Simonyan and Zisserman 2014, Very Deep Convolutional Networks, arXiv:1409.1556"
+_CHANNELS = (64, 128, 256, 512, 512)
 IMAGENET_SAMPLES = 1_281_167
 """Number of training images of ILSVRC-2012."""
 
@@ -28,18 +32,16 @@ def refuse_sequence(name: str, sequence_length: int | None) -> None:
         )
 
 
-@SOURCES.add("vgg16", title="VGG-16", paper=PAPER, family="vgg", parameters=138_357_544)
-def vgg16(*, sequence_length: int | None = None) -> LayerGraph:
-    """Build VGG-16 for images of 3 x 224 x 224 and 1000 classes."""
-    refuse_sequence("vgg16", sequence_length)
+def _vgg(name: str, counts: tuple[int, ...], paper: str) -> LayerGraph:
+    """Build a VGG with so many convolutions in each group, for images of 3 x 224 x 224 and 1000 classes."""
     # Section 3.1: batch 256, momentum, 370K iterations (74 epochs), fp32.
     defaults = Defaults(
         global_batch=256, precision="fp32", optimizer="momentum", samples_per_epoch=IMAGENET_SAMPLES,
         epochs=((256, 74.0),), epochs_source="the paper, section 3.1: 74 epochs",
     )  # fmt: skip
-    b = GraphBuilder("vgg16", defaults=defaults, source=PAPER)
+    b = GraphBuilder(name, defaults=defaults, source=paper)
     x = b.input("images", {"channels": 3, "height": 224, "width": 224})
-    for group, (channels, count) in enumerate(_GROUPS, start=1):
+    for group, (channels, count) in enumerate(zip(_CHANNELS, counts, strict=True), start=1):
         for i in range(1, count + 1):
             x = b.conv2d(f"conv{group}_{i}", x, channels, 3, padding=1, bias=True)
             x = b.activation(f"relu{group}_{i}", x, saves="output")
@@ -49,3 +51,20 @@ def vgg16(*, sequence_length: int | None = None) -> LayerGraph:
     logits = b.linear("head", b.activation("relu7", x, saves="output"), {"vocab": 1000}, bias=True)
     b.loss("loss", logits, b.input("targets", {}, dtype="int64"))
     return b.build()
+
+
+_D, _E = f"{PAPER}, configuration D", f"{PAPER}, configuration E"
+
+
+@SOURCES.add("vgg16", title="VGG-16", paper=_D, family="vgg", parameters=138_357_544)
+def vgg16(*, sequence_length: int | None = None) -> LayerGraph:
+    """Build VGG-16: thirteen convolutions."""
+    refuse_sequence("vgg16", sequence_length)
+    return _vgg("vgg16", (2, 2, 3, 3, 3), _D)
+
+
+@SOURCES.add("vgg19", title="VGG-19", paper=_E, family="vgg", parameters=143_667_240)
+def vgg19(*, sequence_length: int | None = None) -> LayerGraph:
+    """Build VGG-19: sixteen convolutions."""
+    refuse_sequence("vgg19", sequence_length)
+    return _vgg("vgg19", (2, 2, 4, 4, 4), _E)

@@ -9,12 +9,16 @@ those behind it:
 where the last sum is less what Q waits for if s comes behind Q (Fan et al., section 4). For the first j nodes
 on some devices of each machine the program keeps, for every number of stages, the plan whose T is least with
 all other nodes as one stage on all other devices; so T, which is no sum, may miss the best plan.
+
+T lets a reduction follow the last backward of its stage. Where it runs beside that backward in buckets, T is
+too long for data parallelism most of all, so that this is judged whatever its T, in as few rounds as fit, as
+the published planner compares its plans with data parallelism whose reductions overlap.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -32,6 +36,7 @@ from explorer.planners._pieces.machines import (
     machines_of,
     next_allocations,
 )
+from explorer.planners._pieces.pivot_latency import latency_s
 from explorer.planners._pieces.plans import judged, sizes_worth_trying, strategy_of
 from explorer.planners._pieces.stage_costs import Load, stage_costs
 from explorer.search import SEARCHERS, Searcher, Space
@@ -43,6 +48,8 @@ MOST_GROUPS = 16
 """Most groups of devices that are told apart."""
 JUDGED = 4
 """Plans of different numbers of stages that are simulated, those of least latency."""
+SAME = 1e-9
+"""Relative difference of latencies that come from rounding alone."""
 
 
 class Segment(NamedTuple):
@@ -111,6 +118,8 @@ def dapple(problem: Problem, evaluator: Evaluator, *, microbatch_size: int) -> I
         )  # fmt: skip
     machines = machines_of(fleet.cluster, groups)
     sizes = [microbatch_size] if microbatch_size else sizes_worth_trying(problem, len(groups), replicas=width)
+    everything = machines.between((0,) * len(machines.sizes), machines.sizes)
+    yield from _data_parallel(problem, evaluator, everything, [batch, *sizes[:3]])
     for size in sizes[:3]:
         costs = costs_of(problem, fleet, machines, size)
         best: dict[int, Planned] = {}
@@ -118,7 +127,7 @@ def dapple(problem: Problem, evaluator: Evaluator, *, microbatch_size: int) -> I
             if found is not None:
                 best[len(found.stages)] = found
             yield None
-        for plan in sorted(best.values(), key=lambda plan: plan.seconds)[:JUDGED]:
+        for plan in _worth_judging(best.values())[:JUDGED]:
             stages = [
                 (costs.layers(s.start, s.stop), machines.between(s.before, s.after)) for s in plan.stages
             ]
@@ -126,31 +135,34 @@ def dapple(problem: Problem, evaluator: Evaluator, *, microbatch_size: int) -> I
             yield from judged(problem, evaluator, strategy_of(problem, stages, size), label)
 
 
-def latency_s(parts: Sequence[Sequence[FloatArray]], rounds: int) -> FloatArray:
-    """Return T of plans.
+def _worth_judging(plans: Iterable[Planned]) -> list[Planned]:
+    """Return plans, the least T first, without those that need more stages for the T of another.
 
-    Args:
-        parts: F, B and AR of each stage and of the transfers between them, in order; arrays of one shape, or
-            of shapes that go together.
-        rounds: microbatches m of a step.
+    A pivot early in the line leaves T as it is however the layers behind it are cut.
     """
-    steady = (rounds - 1) * (parts[-1][0] + parts[-1][1])
-    pivot, between = np.full(steady.shape, len(parts) - 1), np.zeros(steady.shape)
-    for s in reversed(range(len(parts) - 1)):
-        both = parts[s][0] + parts[s][1]
-        outweighs = (rounds - 1) * both > steady + between
-        pivot = np.where(outweighs, s, pivot)
-        steady = np.where(outweighs, (rounds - 1) * both, steady)
-        between = np.where(outweighs, 0.0, between + both)
-    filled, drained, ended = np.zeros(steady.shape), np.zeros(steady.shape), parts[0][2]
-    before = np.zeros(())
-    for s, (forward, backward, reduced) in enumerate(parts):
-        ended = np.maximum(ended, reduced - before)
-        before = before + backward
-        filled = filled + np.where(pivot >= s, forward, 0.0)
-        drained = drained + np.where(pivot >= s, backward, 0.0)
-    found: FloatArray = filled + steady + drained + ended
-    return found
+    found: list[Planned] = []
+    for plan in sorted(plans, key=lambda plan: len(plan.stages)):
+        if not any(math.isclose(plan.seconds, other.seconds, rel_tol=SAME) for other in found):
+            found.append(plan)
+    return sorted(found, key=lambda plan: plan.seconds)
+
+
+def _data_parallel(
+    problem: Problem, evaluator: Evaluator, devices: tuple[int, ...], sizes: Sequence[int]
+) -> Iterator[Candidate | None]:
+    """Have one stage on all devices judged, in the first of some sizes of microbatches that fits."""
+    wide = [size for size in dict.fromkeys(sizes) if size >= len(devices)]
+    layers = tuple(range(len(problem.graph.layers)))
+    for size in wide:
+        strategy = strategy_of(problem, [(layers, devices)], size)
+        label = f"stages on {len(devices)}, microbatches of {size}"
+        if size == wide[-1]:
+            yield from judged(problem, evaluator, strategy, label)
+            return
+        found = evaluator.evaluate(strategy, label)
+        yield found
+        if found is None or found.outcome.feasible:
+            return
 
 
 def partitions(
@@ -278,7 +290,14 @@ def costs_of(problem: Problem, fleet: Fleet, machines: Machines, size: int) -> C
 
     @cache
     def load(before: Allocation, after: Allocation) -> Load:
-        return found.load(machines.between(before, after))
+        devices = machines.between(before, after)
+        made = found.load(devices)
+        if len(devices) <= size:
+            return made
+        # No stage has more replicas than a microbatch has samples; all that is left still stands for stages
+        # to come, and divides its work as they would.
+        part = size / len(devices)
+        return made._replace(forward_s=made.forward_s * part, backward_s=made.backward_s * part)
 
     @cache
     def sent(before: Allocation, at: Allocation, after: Allocation) -> FloatArray:

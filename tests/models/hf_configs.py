@@ -79,6 +79,14 @@ PUBLISHED: dict[str, tuple[int, dict[str, Any]]] = {
             "num_attention_heads": 16, "intermediate_size": 4096, "vocab_size": 30522,
         },
     ),
+    "bert-48": (
+        637_451_264,
+        {
+            "architectures": ["BertModel"], "model_type": "bert", "hidden_size": 1024,
+            "num_hidden_layers": 48,
+            "num_attention_heads": 16, "intermediate_size": 4096, "vocab_size": 30522,
+        },
+    ),
     "llama3-8b": (
         8_030_261_248,
         {

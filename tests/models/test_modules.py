@@ -38,9 +38,9 @@ SMALL = {
         ),
     ],
     "resnet": [("resnet50", {}, None)],
-    "vgg": [("vgg16", {}, None)],
+    "vgg": [("vgg16", {}, None), ("vgg19", {}, None)],
     "vit": [("vit-l16", {}, None)],
-    "bert": [("bert-large", {}, 16)],
+    "bert": [("bert-large", {}, 16), ("bert-48", {}, 16)],
     "opt": [("opt-350m", {}, 16)],
     "t5": [("t5-large", {}, 32)],
 }

@@ -6,6 +6,8 @@ import math
 import re
 import subprocess
 import sys
+from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -25,7 +27,7 @@ PUBLISHED = {
     "vit-l16": 304_326_632, "t5-large": 737_668_096, "opt-350m": 331_196_416,
     "deepseek-v2": 235_741_434_880, "deepseek-v3": 671_026_419_200,
     "alexnet": 61_100_840, "inception-v3": 27_161_264, "unet-3d": 19_069_955, "awd-lm": 24_221_600,
-    "gnmt-8": 193_765_952,
+    "gnmt-8": 193_765_952, "vgg19": 143_667_240, "bert-48": 637_451_264,
 }  # fmt: skip
 DIMS = {
     "seq", "embed", "heads", "kv_heads", "head", "ffn", "vocab", "experts", "qkv", "height", "width",
@@ -63,6 +65,42 @@ def test_every_entry_states_its_count(name: str) -> None:
     assert load_model(name).parameter_count == entry.parameters
     assert entry.paper
     assert entry.title
+
+
+@pytest.mark.parametrize(("name", "counts"), [("vgg16", (2, 2, 3, 3, 3)), ("vgg19", (2, 2, 4, 4, 4))])
+def test_parameters_of_a_vgg_follow_from_its_table(name: str, counts: tuple[int, ...]) -> None:
+    """9 c c' + c' of every convolution from c to c' channels; (n + 1) n' of 25,088 to 4096, 4096 and 1000."""
+    channels = [3]
+    for after, count in zip((64, 128, 256, 512, 512), counts, strict=True):
+        channels += [after] * count
+    convolutions = sum((9 * before + 1) * after for before, after in pairwise(channels))
+    linear = sum((before + 1) * after for before, after in pairwise((512 * 7 * 7, 4096, 4096, 1000)))
+    assert load_model(name).parameter_count == convolutions + linear
+    assert [layer.kind for layer in load_model(name).layers].count("conv") == sum(counts)
+
+
+@pytest.mark.parametrize(("name", "layers"), [("bert-large", 24), ("bert-48", 48)])
+def test_parameters_of_a_bert_follow_from_its_sizes(name: str, layers: int) -> None:
+    """(V + s + 2) h + 2 h of the embeddings, L (12 h^2 + 13 h), h^2 + h of the pooler."""
+    h, vocab, positions = 1024, 30522, 512
+    tables, pooler = (vocab + positions + 2) * h + 2 * h, h * h + h
+    assert load_model(name).parameter_count == tables + layers * (12 * h * h + 13 * h) + pooler
+
+
+def test_bert_48_is_its_authors_profile() -> None:
+    """Bytes in fp32 of `bert-48-pbs-2.txt`: embeddings, every layer, pooler; 384 tokens."""
+    graph = load_model("bert-48")
+    held: Counter[str] = Counter()
+    for layer in graph.layers:
+        for use in layer.parameters:
+            held[layer.block.removesuffix(".attention").removesuffix(".mlp") or "outside"] += round(
+                4 * graph.parameter[use.name].elements
+            )
+    assert held.pop("outside") == 127_131_648 + 4_198_400
+    assert set(held.values()) == {50_384_896}
+    assert len(held) == 48
+    assert graph.defaults.sequence_length == 384
+    assert graph.defaults.precision == "fp32"
 
 
 def test_gpt3_is_175_billion() -> None:
@@ -231,7 +269,7 @@ def test_samples_that_are_no_sequences_have_no_length(name: str) -> None:
         load_model(name, sequence_length=128)
 
 
-@pytest.mark.parametrize(("name", "limit"), [("gpt2-small", 1024), ("gpt3-175b", 2048), ("bert-large", 512)])
+@pytest.mark.parametrize(("name", "limit"), [("gpt2-small", 1024), ("gpt3-175b", 2048), ("bert-48", 512)])
 def test_learned_positions_end(name: str, limit: int) -> None:
     assert load_model(name, sequence_length=limit).defaults.sequence_length == limit
     with pytest.raises(InputError, match=f"1 to {limit}"):

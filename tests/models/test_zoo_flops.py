@@ -82,6 +82,7 @@ TRANSFORMERS = {
     "llama3-405b": llama(126, 16384, 128, 53248),
     "mixtral-8x7b": ("Mixtral", 32, MIXTRAL),
     "bert-large": ("Bert", 24, BERT),
+    "bert-48": ("Bert", 48, BERT),
 }
 
 
@@ -96,10 +97,10 @@ def test_transformers(name: str) -> None:
     agree(load_model(name, sequence_length=seq), forward, backward)
 
 
-def vgg16() -> tuple[Any, Callable[[Any], Any]]:
+def vgg(counts: tuple[int, ...]) -> tuple[Any, Callable[[Any], Any]]:
     layers: list[Any] = []
     before = 3
-    for channels, number in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
+    for channels, number in zip((64, 128, 256, 512, 512), counts, strict=True):
         for _ in range(number):
             layers += [nn.Conv2d(before, channels, 3, padding=1), nn.ReLU()]
             before = channels
@@ -107,6 +108,14 @@ def vgg16() -> tuple[Any, Callable[[Any], Any]]:
     sizes = [nn.Linear(512 * 7 * 7, 4096), nn.ReLU(), nn.Linear(4096, 4096), nn.ReLU(), nn.Linear(4096, 1000)]
     model = nn.Sequential(*layers, nn.Flatten(), *sizes)
     return model, lambda m: m(torch.zeros(1, 3, 224, 224)).sum()
+
+
+def vgg16() -> tuple[Any, Callable[[Any], Any]]:
+    return vgg((2, 2, 3, 3, 3))
+
+
+def vgg19() -> tuple[Any, Callable[[Any], Any]]:
+    return vgg((2, 2, 4, 4, 4))
 
 
 class Bottleneck(nn.Module):  # type: ignore[misc, name-defined]
@@ -137,7 +146,7 @@ def resnet50() -> tuple[Any, Callable[[Any], Any]]:
     return model, lambda m: m(torch.zeros(1, 3, 224, 224)).sum()
 
 
-@pytest.mark.parametrize("build", [vgg16, resnet50])
+@pytest.mark.parametrize("build", [vgg16, vgg19, resnet50])
 def test_images(build: Callable[[], tuple[Any, Callable[[Any], Any]]]) -> None:
     graph = load_model(build.__name__)
     agree(graph, *count(build))

@@ -9,11 +9,17 @@ import random
 import numpy as np
 import pytest
 
+from explorer.library._ideal import free_cluster
+from explorer.models.synthetic import chain
 from explorer.planners._pieces.line import line_of
 from explorer.planners._pieces.machines import Allocation, next_allocations
+from explorer.planners._pieces.pivot_latency import latency_s
 from explorer.planners._pieces.stage_costs import Load
 from explorer.planners._pieces.work_graph import WorkGraph
-from explorer.planners.dapple import latency_s, partitions
+from explorer.planners.dapple import partitions
+from explorer.search import Problem, search
+from explorer.search.evaluator import Candidate
+from explorer.workload import default_workload
 from tests.planners.test_edgepipe import crossing, random_line
 
 Part = tuple[float, float, float]
@@ -151,3 +157,34 @@ def test_plans_cost_what_they_say_and_none_is_better() -> None:
         assert best >= least * (1 - 1e-9)
         over.append(best / least - 1 if least < math.inf else float(best < math.inf))
     assert max(over) < 1e-9
+
+
+def tried(layers: int, *, batch: int, size: int, bytes_per_s: float) -> dict[tuple[int, ...], Candidate]:
+    """Candidates by the devices of their stages: layers of 1 + 2 s, 1000 bytes of weights, 8 devices."""
+    graph = chain([1.0] * layers, parameter_bytes=1000.0)
+    workload = default_workload(graph).with_job(global_batch=batch)
+    problem = Problem(graph=graph, cluster=free_cluster(8, bytes_per_s), workload=workload)
+    found = search(problem, "dapple", options={"microbatch_size": str(size)})
+    return {
+        tuple(stage.device_count for stage in item.new.strategy.job.stages): item.new
+        for item in found
+        if item.new is not None
+    }
+
+
+def test_microbatches_of_one_sample_make_an_even_straight_pipeline() -> None:
+    """(m + p - 1)(F + B) of two layers on each: devices that are left take their part of one sample's work.
+
+    If they took as long as one of them, the first stages would be cut far too small.
+    """
+    straight = tried(16, batch=16, size=1, bytes_per_s=1e30)[(1,) * 8]
+    assert {len(stage.layers) for stage in straight.strategy.job.stages} == {2}
+    assert straight.value == (16 + 8 - 1) * 2 * 3.0
+
+
+def test_data_parallelism_is_judged_whatever_its_latency() -> None:
+    """In one round, where T, in which 8000 bytes at 100 bytes/s follow the last backward, has it last."""
+    found = tried(8, batch=64, size=8, bytes_per_s=100.0)
+    assert found[(8,)].strategy.job.stages[0].microbatch_samples == 64
+    assert found[(8,)].value == max(item.value for item in found.values())
+    assert len(found) > 3

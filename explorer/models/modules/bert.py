@@ -73,7 +73,7 @@ class Bert(nn.Module):
         return self.loss(x, self.pooler_tanh(self.pooler(self.first(x))))  # type: ignore[no-any-return]
 
 
-@MODULES.add("bert", title="BERT large")
+@MODULES.add("bert", title="BERT")
 def bert(graph: LayerGraph) -> tuple[nn.Module, Mapping[str, Tensor]]:
     """Make the module of a BERT."""
     return Bert(graph), tokens(graph, "tokens", "token_types")

@@ -1,4 +1,4 @@
-"""VGG-16 as a module (`explorer.models.vgg`)."""
+"""VGG as a module (`explorer.models.vgg`)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Vgg(nn.Module):
         return self.loss(x, targets)  # type: ignore[no-any-return]
 
 
-@MODULES.add("vgg", title="VGG-16")
+@MODULES.add("vgg", title="VGG")
 def vgg(graph: LayerGraph) -> tuple[nn.Module, Mapping[str, Tensor]]:
     """Make the module of a VGG."""
     return Vgg(graph), images_and_targets(graph)
