@@ -196,6 +196,8 @@ class BranchAndBound:
 
     def _waits(self, looked: int) -> bool:
         """Tell whether more layouts and blocks are to be opened before the next point is simulated."""
+        if self.layouts.closed.unseen is not None:
+            return False  # there may be hundreds, and they are looked at many at a time
         key, number = self.points.next_good
         return number >= 0 and self.layouts.bounds.least[0] * NEAR < key and self._cheap(looked, number)
 
@@ -244,7 +246,7 @@ class BranchAndBound:
         best: dict[int, float] = {}
         for point in points:
             self.points.add(point)
-            best[point.group] = min(point.guess, best.get(point.group, math.inf))
+            best[point.group] = min(point.promise, best.get(point.group, math.inf))
         for group, guess in best.items():
             self.blocks.learn(block, group, guess)
 

@@ -64,6 +64,11 @@ class Point:
     """First layers of its stages, and the number of layers; () if they are even."""
 
     @property
+    def promise(self) -> float:
+        """Its guess as if it surely fitted."""
+        return self.guess if self.seems_to_fit else self.guess / TIGHT
+
+    @property
     def degrees(self) -> Degrees:
         """Its degrees."""
         return self.block.degrees(self.group).changed(zero=self.zero, bucket_bytes=self.bucket_bytes)
