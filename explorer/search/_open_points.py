@@ -17,6 +17,11 @@ from explorer.search._open_bounds import OpenBounds
 from explorer.search._standing import Standing
 from explorer.strategy import Strategy
 
+ERRS = 1.03
+"""Factor by which guesses of points that are simulated soon may be too large: they still seem good."""
+SOON = 0.02
+"""Slowness of such points."""
+
 _Line = list[tuple[float, int, float]]
 """(guess and slowness, number, guess) of points in a line, the smallest first."""
 _Kin = tuple[tuple[object, ...], int]
@@ -74,8 +79,13 @@ class OpenPoints:
         self._line_up(number, point.guess)
 
     def _line_up(self, number: int, guess: float) -> None:
-        line = self._good if guess < self.standing.limit else self._others
+        line = self._good if self._seems_good(number, guess) else self._others
         heapq.heappush(line, (guess * (1.0 + self.slowness(number)), number, guess))
+
+    def _seems_good(self, number: int, guess: float) -> bool:
+        """Tell whether a guess is of a point that may well be better than the best."""
+        limit = self.standing.limit
+        return guess < limit or (guess < ERRS * limit and self.slowness(number) < SOON)
 
     def slowness(self, number: int) -> float:
         """Return about how many seconds it takes to simulate a point."""
@@ -105,7 +115,7 @@ class OpenPoints:
                 self._applied[number] = ratio * self._applied.get(number, 1.0)
                 heapq.heappop(line)
                 self._line_up(number, guess * ratio)
-            elif line is self._good and guess >= self.standing.limit:
+            elif line is self._good and not self._seems_good(number, guess):
                 heapq.heappop(line)
                 self._line_up(number, guess)
             else:
