@@ -9,9 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explorer.search.comparison import Mark
-from widgets.search.curves import LEAD_PX, MOST_LEADERS, leaders_of, margin_px, slots_of, spread
+from widgets.search.curves import (
+    LEAD_PX,
+    MOST_LEADERS,
+    SEEN,
+    curve_range,
+    leaders_of,
+    margin_px,
+    slots_of,
+    spread,
+)
 from widgets.search.labels import CHARACTER_PX, GAP_PX
-from widgets.search.points import FAR
 from widgets.search.task import Entrant
 
 ROOM, GAP = 160.0, 14.0
@@ -59,9 +67,18 @@ def test_the_best_lead_and_equal_ones_share_a_name() -> None:
     ]
     many = leaders_of(entrants(**{f"s{i}": 1.0 + i / 100 for i in range(31)}))
     assert [leader.text for leader in many] == [f"s{i}" for i in range(MOST_LEADERS)]
-    far = leaders_of(entrants(auto=1.0, slow=1.01 * FAR))
+    far = leaders_of(entrants(auto=1.0, slow=1.01 * SEEN))
     assert [leader.text for leader in far] == ["auto"], "who is beyond the picture has no name in it"
     assert leaders_of([Entrant(name="auto")]) == ()
+
+
+def test_the_axis_is_around_where_curves_end() -> None:
+    low, high = curve_range(entrants(auto=7.4, even=9.4, min_cut=11.1, tensoropt=19.3, greedy=76.9))
+    assert 7.0 < low < 7.4
+    assert 11.1 < high < 13.0
+    fallen = Entrant(name="local", curve=(Mark(1, 0.1, 80.0), Mark(2, 0.2, 8.0)))
+    assert curve_range([fallen]) == curve_range(entrants(local=8.0)), "it comes down from above"
+    assert curve_range([Entrant(name="auto")]) == (0.0, 1.0)
 
 
 @given(st.lists(st.permutations(range(9)).map(lambda order: [f"s{i}" for i in order[:5]]), max_size=6))

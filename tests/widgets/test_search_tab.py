@@ -607,13 +607,10 @@ def test_held_words() -> None:
 
 def test_names_of_points_close_together_stand_on_different_sides() -> None:
     points = [(50.0, 5.0), (51.0, 5.02), (50.5, 5.05), (10.0, 9.0)]
-    sides = place(
-        points, ["auto", "exhaustive", "local", "yours"], Frame(0.0, 100.0, 4.0, 10.0), (400.0, 250.0)
-    )
+    frame, size = Frame(0.0, 100.0, 4.0, 10.0), (400.0, 250.0)
+    sides = place(points, ["auto", "exhaustive", "local", "yours"], frame, size)
     assert len(set(sides[:3])) == 3
-    assert place([(99.0, 5.0)], ["a long name"], Frame(0.0, 100.0, 4.0, 10.0), (400.0, 250.0))[0].endswith(
-        "left"
-    )
+    assert place([(99.0, 5.0)], ["a long name"], frame, size)[0].endswith("left")
 
 
 def test_names_leave_room_for_points_without_names() -> None:

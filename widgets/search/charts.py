@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from explorer.search.objectives import axes_of
+from widgets.figures import one_message
 
 from .curves_chart import TITLE, CurvesPart
 from .found import Found
@@ -75,7 +76,7 @@ class SearchChart:
         """
         width, inks, ranks = max(LEAST_PX, width_px or WIDTH_PX), inks_of(theme), axes_of(objective)[0]
         ranked = [item for item in found.entrants if item.run and axes_of(item.run.objective)[0] == ranks]
-        with self.widget.batch_update():
+        with one_message(self.widget):
             self.widget.layout.width = width
             self.widget.layout.margin.r = right_px(found.axes)
             self._upper.draw(found, width, inks)

@@ -10,13 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .labels import CHARACTER_PX, GAP_PX
-from .points import EVALUATIONS, FAR, SECONDS, highest
+from .points import EVALUATIONS, SECONDS
 from .task import Entrant
 
 MOST_LEADERS = 7
 """Most names beside the curves: as many as have lines of their own, and colours."""
 LEAD_PX = 16.0
 """Length of the line from the end of the longest curve to a name."""
+SEEN = 2.0
+"""Times the best value beyond which no curve stretches the axis."""
 MOST_MARGIN = 0.5
 """Most of the width that names may take."""
 
@@ -47,7 +49,7 @@ def leaders_of(entrants: Sequence[Entrant], most: int = MOST_LEADERS) -> tuple[L
         if entrant.curve:
             reached.setdefault(entrant.curve[-1].value, []).append(entrant.name)
     best = sorted(reached)[:most]
-    return tuple(Leader(names=tuple(reached[v]), value=v) for v in best if v <= FAR * best[0])
+    return tuple(Leader(names=tuple(reached[v]), value=v) for v in best if v <= SEEN * best[0])
 
 
 def slots_of(before: Mapping[str, int], leaders: Sequence[str], count: int) -> dict[str, int]:
@@ -94,13 +96,16 @@ def spread(wanted: Sequence[float], gap: float, room: float) -> list[float]:
 
 
 def curve_range(entrants: Sequence[Entrant]) -> tuple[float, float]:
-    """Return both ends of the axis of the best so far; (0, 1) without any curve."""
-    values = [mark.value for entrant in entrants for mark in entrant.curve]
-    if not values:
+    """Return both ends of the axis of the best so far: around where curves end, up to `SEEN` times the best,
+    so that leaders stay apart; (0, 1) without any curve. Curves come down from above.
+    """
+    ends = [entrant.curve[-1].value for entrant in entrants if entrant.curve]
+    if not ends:
         return 0.0, 1.0
-    low, high = min(values), highest(values)
+    low = min(ends)
+    high = max(value for value in ends if value <= SEEN * low)
     air = 0.1 * (high - low) or 0.1 * high or 1.0
-    return low - air, high + air
+    return low - air, high + 3 * air
 
 
 def end_of(entrant: Entrant, over: str = SECONDS) -> float:

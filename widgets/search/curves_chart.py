@@ -113,8 +113,9 @@ class CurvesPart:
         self._leads.update(x=[x for x, _ in lines], y=[y for _, y in lines], line={"color": inks.second})
         axis = "seconds of search" if over == SECONDS else "strategies costed"
         self._figure.update_xaxes(title_text=axis, range=[0, right], row=2, col=1)
+        above = sum(scale.of(entrant.curve[-1].value) > high for entrant in drawn)
         self._figure.update_yaxes(
-            title_text=f"best {scale.head}", range=[low, high],
+            title_text=f"best {scale.head}" + (f" ({above} above)" if above else ""), range=[low, high],
             showticklabels=bool(drawn),  # an axis of nothing would count up to 1
             row=2, col=1,
         )  # fmt: skip
