@@ -85,7 +85,7 @@ def searched(bench: Any) -> str:
 def frontier(bench: Any) -> str:
     """The frontier of three objectives, chosen in the tab."""
     bench.tab("Search")
-    for key, value in (("objective", "frontier"), ("axis_across", "devices"), ("axis_colour", "memory")):
+    for key, value in (("objective", "frontier"), ("axis_colour", "energy")):
         bench.page.locator(f"[data-field={key}] >> visible=true").select_option(value)
         bench.settled()
     bench.do("setattr(explorer, 'search_budget_s', 15.0)")

@@ -301,6 +301,7 @@ def test_names_of_leaders_stand_apart_and_the_rest_is_grey(entrants: list[Entran
     assert all(0 <= y <= LOWER_PX for y in heights)
     leading = {traces[name].line.color for name in names.text}
     assert len(leading) == MOST_LEADERS, "each has a colour"
+    assert list(names.marker.color) == [traces[name].line.color for name in names.text], "a dot tells which"
     rest = {
         trace.line.color
         for name, trace in traces.items()

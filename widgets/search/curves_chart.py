@@ -39,8 +39,10 @@ class CurvesPart:
         self._curves: dict[str, Any] = {}
         self._slots: dict[str, int] = {}
         self._leads = self._add("leads", mode="lines", hoverinfo="skip", line={"width": 1, "dash": "dot"})
-        self._names = self._add("names", mode="text", hoverinfo="skip", textposition="middle right",
-                                cliponaxis=False)  # fmt: skip
+        self._names = self._add(
+            "names", mode="markers+text", hoverinfo="skip", textposition="middle right", marker={"size": 6},
+            cliponaxis=False,
+        )  # fmt: skip
 
     def _add(self, name: str, **options: Any) -> Any:
         self._figure.add_scatter(name=name, showlegend=False, row=2, col=1, **options)
@@ -105,7 +107,9 @@ class CurvesPart:
         text_at = longest + LEAD_PX / room_px * right
         texts = [leader.text for leader in leaders]
         self._names.update(x=[text_at] * len(texts), y=heights, text=texts)
-        self._names.update(textfont={"color": inks.ink, "size": 11})
+        # text in the colours of the curves could not be read: a dot before it has the colour
+        dots = [_COLOURS[self._slots[leader.names[0]]] for leader in leaders]
+        self._names.update(marker={"color": dots}, textfont={"color": inks.ink, "size": 11})
         lines: list[tuple[float | None, float | None]] = []
         for leader, height in zip(leaders, heights, strict=True):
             end, value = max(ends[name] for name in leader.names), scale.of(leader.value)

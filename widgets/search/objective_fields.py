@@ -22,7 +22,7 @@ _AXES = {
     "axis_across": ("across", "Second axis: across in the chart"),
     "axis_colour": ("colour", "Third axis: the colour of the points; none for a frontier of two"),
 }
-_GROUP = "Frontier of"
+_GROUP = "Frontier of: up, across, colour"
 _COLUMNS = {
     "devices": ("number", "devices"), "cost": ("cost", "dollars"), "energy": ("energy", "J"),
     "time_to_accuracy": ("to accuracy", "s"),
