@@ -85,6 +85,7 @@ def searched(bench: Any) -> str:
 def frontier(bench: Any) -> str:
     """The frontier of three objectives, chosen in the tab."""
     bench.tab("Search")
+    bench.do("explorer.search_panel.task.clear()")
     for key, value in (("objective", "frontier"), ("axis_colour", "energy")):
         bench.page.locator(f"[data-field={key}] >> visible=true").select_option(value)
         bench.settled()
@@ -93,7 +94,7 @@ def frontier(bench: Any) -> str:
     bench.until(lambda: bench.page.locator(".js-plotly-plot .colorbar").count() > 0, "chart drawn")
     bench.until(lambda: not bench.ask("explorer.search_panel.task.running"), "search ended")
     bench.page.wait_for_timeout(1500)
-    return f"{TABS} > .lm-TabBar + .xp-chart + {TABS} .l-frontier summary"
+    return f"{TABS} > .lm-TabBar + .xp-chart + {TABS} .l-frontier tbody tr:nth-child(3)"
 
 
 def schedules(bench: Any) -> str:

@@ -7,7 +7,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widgets.search.labels import SPARE_PX2, _area, _box, _outside, _overlap, place
+from widgets.search.labels import MOST_COVERED_PX2, SPARE_PX2, _area, _box, _outside, _overlap, place
 from widgets.search.points import FAR, Frame, ends_of, highest, name_of, room_ends
 
 SIZE = (388.0, 207.0)
@@ -29,6 +29,9 @@ def test_no_name_stands_on_another(drawn: list[tuple[float, float, str]]) -> Non
         if side
     ]
     assert all(_overlap(a, b) <= SPARE_PX2 for a, b in combinations(boxes, 2))
+    at = [FRAME.pixels((x, y), SIZE) for x, y, _ in drawn]
+    marks = [(x - 6, y - 6, x + 6, y + 6) for x, y in at]
+    assert all(sum(_overlap(box, mark) for mark in marks) <= MOST_COVERED_PX2 for box in boxes[1:])
     frame = (0.0, 0.0, *SIZE)
     assert all(_outside(box, frame) <= 0.04 * _area(box) + 1e-9 for box in boxes[1:])
 

@@ -15,8 +15,8 @@ from .task import Entrant
 
 MOST_LEADERS = 7
 """Most names beside the curves: as many as have lines of their own, and colours."""
-LEAD_PX = 16.0
-"""Length of the line from the end of the longest curve to a name."""
+LEAD_PX = 24.0
+"""Length of the line from the end of the longest curve to a name, its dot included."""
 SEEN = 2.0
 """Times the best value beyond which no curve stretches the axis."""
 MOST_MARGIN = 0.5

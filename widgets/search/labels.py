@@ -19,6 +19,8 @@ MOST_CROWD = 600
 
 SPARE_PX2 = 6.0
 """Area by which two names may touch."""
+MOST_COVERED_PX2 = 40.0
+"""Area of points with names that a name may cover."""
 MOST_OUTSIDE = 0.04
 """Share of a name that may stand outside of the drawing."""
 
@@ -34,8 +36,8 @@ def place(
 ) -> list[str]:
     """Choose the side of each name: the first one that is free, else the one that covers the fewest points.
 
-    A name that would stand on another or outside of the drawing on every side has none, "", and is left out;
-    the first name always has one.
+    A name that would stand on another, on points with names or outside of the drawing on every side has none,
+    "", and is left out; the first name always has one.
 
     Args:
         points: data coordinates.
@@ -45,9 +47,9 @@ def place(
         crowd: data coordinates of points without names, which a name rather leaves free.
     """
     at = [frame.pixels(point, size_px) for point in points]
-    marks: list[Box] = [(x - 6, y - 6, x + 6, y + 6) for x, y in at]
+    points_px: list[Box] = [(x - 6, y - 6, x + 6, y + 6) for x, y in at]
     around = (frame.pixels(point, size_px) for point in crowd[:MOST_CROWD])
-    marks += [(x - 2, y - 2, x + 2, y + 2) for x, y in around]
+    marks = points_px + [(x - 2, y - 2, x + 2, y + 2) for x, y in around]
     edges = (0.0, 0.0, size_px[0], size_px[1])
     texts: list[Box] = []
     found: list[str] = []
@@ -57,7 +59,9 @@ def place(
         free = [
             side
             for side, box in boxes.items()
-            if on_texts[side] <= SPARE_PX2 and _outside(box, edges) <= MOST_OUTSIDE * _area(box)
+            if on_texts[side] <= SPARE_PX2
+            and _overlaps(box, points_px) <= MOST_COVERED_PX2
+            and _outside(box, edges) <= MOST_OUTSIDE * _area(box)
         ]
         if not free and found:
             found.append("")
