@@ -95,7 +95,8 @@ class FrontierPart:
         ]
         edge = sorted(view.at(pick.values) for pick in frontier)
         self._lines("frontier", staircase(edge, view.frame.right) if len(scales) == 2 else [])
-        self._draw_names(bests, names, own, [view.at(spot.point) for spot in shown], view)
+        crowd = [view.at(values) for values in (*(p.values for p in frontier), *(s.point for s in shown))]
+        self._draw_names(bests, names, own, crowd, view)
         room = found.capacity_bytes / GIB if scales[1].name == "memory" else math.inf
         self._draw_bound(found.bound, min(room, view.frame.right), view)
         self._draw_room(found, view)
