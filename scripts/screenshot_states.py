@@ -10,6 +10,8 @@ State = Callable[[Any], str]
 between.
 """
 OUTPUT = ".jp-OutputArea-output .xp-frame"
+ROWS = 14
+"""Rows of the leaderboard in the picture of a comparison of all searchers."""
 TABS = ".xp-frame .jupyter-widget-tab"
 FROM_BAR_TO_BOARD = ".xp-frame [data-widget=controls] + .xp-frame [data-widget=board]"
 
@@ -74,10 +76,25 @@ def searching(bench: Any) -> str:
 
 
 def searched(bench: Any) -> str:
-    """What they found."""
+    """What they found, down to the row of a searcher in the middle: the others follow in the same way."""
     bench.until(lambda: not bench.ask("explorer.search_panel.task.running"), "search ended")
     bench.page.wait_for_timeout(1500)
-    return TABS
+    return f"{TABS} > .lm-TabBar + .xp-chart + {TABS} .l-table tbody tr:nth-child({ROWS})"
+
+
+def frontier(bench: Any) -> str:
+    """The frontier of three objectives, chosen in the tab."""
+    bench.tab("Search")
+    bench.do("explorer.search_panel.task.clear()")
+    for key, value in (("objective", "frontier"), ("axis_colour", "energy")):
+        bench.page.locator(f"[data-field={key}] >> visible=true").select_option(value)
+        bench.settled()
+    bench.do("setattr(explorer, 'search_budget_s', 15.0)")
+    bench.page.locator("[data-action=search] >> visible=true").last.click()
+    bench.until(lambda: bench.page.locator(".js-plotly-plot .colorbar").count() > 0, "chart drawn")
+    bench.until(lambda: not bench.ask("explorer.search_panel.task.running"), "search ended")
+    bench.page.wait_for_timeout(1500)
+    return f"{TABS} > .lm-TabBar + .xp-chart + {TABS} .l-frontier tbody tr:nth-child(3)"
 
 
 def schedules(bench: Any) -> str:
@@ -284,6 +301,7 @@ STATES: dict[str, State] = {
     "graph": graph,
     "searching": searching,
     "searched": searched,
+    "frontier": frontier,
     "schedules": schedules,
     "what-if": what_if,
     "running": running,

@@ -29,6 +29,7 @@ from .export.panel import ExportPanel
 from .gestures import Gestures
 from .history.file import Look
 from .history.load import Restored
+from .history.opened import Opened
 from .history.panel import HistoryPanel
 from .history.saving import Saving
 from .library.panel import LibraryPanel
@@ -164,13 +165,17 @@ class Explorer(StateTraits):
         """
         self.show(file_point(path))
 
-    def drop(self, name: str, text: str | None) -> None:
-        """Open a file that was dropped on the page, as the History tab does; None is one that is too long.
+    def open_file(self, intent: Mapping[str, Any], made: Callable[[], Opened] | None = None) -> None:
+        """Open the file that a gesture asks for, as the History tab does.
+
+        Args:
+            intent: the gesture, of a kind of `history.opened.OPENS`.
+            made: function that returns what the file holds, or raises; None to read it now.
 
         Raises:
-            InputError: it is nothing that can be opened; everything stays as it was.
+            InputError: a dropped file is nothing that can be opened; everything stays as it was.
         """
-        self.history_panel.open_dropped(name, text)
+        self.history_panel.open(intent, made)
 
     def resolved(self) -> Resolved:
         """Return the plan shown, with its inputs, as `explorer.export.export` and `explorer.run.validate`

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ from .ahead import MOVES, Ahead
 from .device_edit import DEVICE
 from .edits import edits_plan, set_field
 from .fields import OTHER
+from .history.opened import OPENS, Opened, opened
 from .layer_card import CARD_INTENTS
 from .opening import first_point
 from .order_edit import Bar, with_action_moved
@@ -64,8 +65,8 @@ class Edited(Shown, Protocol):
         """Lock a lane, or unlock it."""
         ...
 
-    def drop(self, name: str, text: str | None) -> None:
-        """Open a file that was dropped on the page; its text is None if it is too long."""
+    def open_file(self, intent: Mapping[str, Any], made: Callable[[], Opened] | None = None) -> None:
+        """Open the file that a gesture asks for; `made` knows what it holds."""
         ...
 
     def search(self) -> None:
@@ -149,8 +150,8 @@ class Gestures:
             self._actions[kind]()
         elif kind == "measured":
             bench.showing.measure(*(str(intent.get(name, "")) for name in ("time", "memory", "log")))
-        elif kind == "drop_text":
-            bench.drop(str(intent["name"]), intent["text"])
+        elif kind in OPENS:
+            bench.open_file(intent, self.working.known(bench.history.now, intent))
         elif kind == "action":
             self._act(str(intent["action"]))
 
@@ -165,9 +166,13 @@ class Gestures:
         else:
             bench.show(made() if made is not None else set_field(bench.now(), key, value))
 
-    def _work(self, intent: dict[str, Any]) -> tuple[Point | None, Make] | None:
-        """Return what has to be worked out for a gesture, and from which state: fields of the plan alone."""
+    def _work(self, intent: dict[str, Any]) -> tuple[Point | None, Callable[[], Any]] | None:
+        """Return what has to be worked out for a gesture, and from which state: a field of the plan, or what
+        a file holds.
+        """
         now, showing = self._bench.history.now, self._bench.showing
+        if intent["kind"] in OPENS:
+            return now, partial(opened, intent, now)
         key, value = str(intent.get("key", "")), intent.get("value")
         place = key in ("model", "cluster")
         if intent["kind"] != "set" or not edits_plan(key) or (place and value in (OTHER, "")):

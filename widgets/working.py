@@ -1,6 +1,6 @@
-"""A field that is worked out on a thread of its own, so that the page can say how far it is, and end it.
+"""A field or a file that is worked out on a thread of its own, so that the page can say so, and end it.
 
-The thread touches no widget: it makes the next state, or fails. Then the field is answered as any other
+The thread touches no widget: it makes the next state, or fails. Then the gesture is answered as any other
 gesture, only that what it asks for is known (as `ahead.py` knows a drop). Gestures that come meanwhile wait
 for their turn. Ended, the thread stops at its next checkpoint; where code that has none is at work (a model
 of somebody's own), what it makes is dropped.
@@ -24,6 +24,8 @@ from .session import Point
 Intent = dict[str, Any]
 Make = Callable[[], Point]
 """Makes the next state, or raises what is wrong."""
+Work = Callable[[], Any]
+"""Makes what a gesture needs: the next state, or what a file holds; or raises what is wrong."""
 
 
 class Answering(Protocol):
@@ -41,10 +43,10 @@ class Task:
         self.widget, self.intent, self.now = widget, intent, now
         self.wanted = True
         """Whether somebody waits for it still."""
-        self._point: Point | None = None
+        self._made: Any = None
         self._error: BaseException | None = None
 
-    def start(self, make: Make, told: Callable[[Task, str], None], done: Callable[[Task], None]) -> bool:
+    def start(self, make: Work, told: Callable[[Task, str], None], done: Callable[[Task], None]) -> bool:
         """Begin; `told` and `done` are called on the event loop. False where there is no loop or thread."""
         try:
             loop = asyncio.get_running_loop()
@@ -66,25 +68,24 @@ class Task:
             return False
         return True
 
-    def outcome(self) -> Point:
-        """Return the state that was made, or raise what was wrong."""
+    def outcome(self) -> Any:
+        """Return what was made, or raise what was wrong."""
         if self._error is not None:
             raise self._error
-        assert self._point is not None
-        return self._point
+        return self._made
 
     def _check(self) -> None:
         if not self.wanted:
             raise Stopped
 
-    def _work(self, make: Make, told: Callable[[str], None], done: Callable[[], None]) -> None:
+    def _work(self, make: Work, told: Callable[[str], None], done: Callable[[], None]) -> None:
         def passed(name: str) -> None:
             self._check()
             told(name)
 
         try:
             with watched(self._check), followed(passed):
-                self._point = make()
+                self._made = make()
         except Exception as error:  # noqa: BLE001 - raised again where the field is answered
             self._error = error
         except BaseException as error:  # noqa: BLE001 - a model's own code may try to leave
@@ -105,7 +106,7 @@ class Working:
 
     def __init__(
         self,
-        work: Callable[[Intent], tuple[Point | None, Make] | None],
+        work: Callable[[Intent], tuple[Point | None, Work] | None],
         told: Callable[[dict[str, Any] | None], None],
     ) -> None:
         self._work, self._told = work, told
@@ -131,7 +132,7 @@ class Working:
         self._task = task if task.start(make, self._tell, self._done) else None
         return self._task is not None
 
-    def known(self, now: Point | None, intent: Intent) -> Make | None:
+    def known(self, now: Point | None, intent: Intent) -> Work | None:
         """Return what a gesture leads to, if that was worked out from this very state; keep nothing."""
         task, self._known = self._known, None
         if task is None or task.now is not now or task.intent is not intent:

@@ -1,23 +1,21 @@
-"""Results of searches as rows: the leaderboard with the user's strategy among them, and the frontier."""
+"""Results of searches as rows: the leaderboard with the user's strategy among them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from explorer.cluster.memory_room import MAY_FIT
-from explorer.explain.names import counted
 from explorer.search import REFUSED, Candidate, Progress
 from explorer.search.problem import synchronous
-from explorer.strategy import JobStrategy, Strategy
+
+from .strategy_words import strategy_words
 
 YOURS = "yours"
 """Id of the row of the strategy on the board."""
 OPTIMAL, SAME = "optimal", 1e-9
 """Answer of a searcher that has proved its own; relative difference up to which two values are one."""
-FEW = 8
-"""Most stages that are listed one by one."""
 WAITING, RUNNING = "waiting", "running"
 BROKEN = {"failed": "failed", "unable": "cannot be done"}
 """States of searches that ended with an error, in words."""
@@ -179,105 +177,3 @@ def _note(row: SearchRow) -> str:
         if row.releases:
             parts.append(f"loading it releases {row.releases}")
     return "; ".join(parts)
-
-
-# ---- the frontier -------------------------------------------------------------------------------
-
-
-def frontier_points(runs: Iterable[Progress]) -> list[dict[str, Any]]:
-    """Return the strategies of all searches that no other beats in both time and memory, by step time.
-
-    Keys are id (the same as long as the point is), searchers, label, detail, step_s, peak_bytes, may_fit.
-    """
-    found: dict[tuple[float, float], dict[str, Any]] = {}
-    jobs: dict[str, JobStrategy] = {}
-    for run in runs:
-        for item in run.frontier:
-            step, peak = item.outcome.step_time_s, float(item.outcome.peak_memory_bytes)
-            point = found.setdefault(
-                (step, peak),
-                {
-                    "id": f"{step!r}/{peak!r}",
-                    "searchers": [],
-                    "label": strategy_words(item.strategy.job),
-                    "detail": item.label,
-                    "step_s": step,
-                    "peak_bytes": peak,
-                    "may_fit": item.outcome.may_fit,
-                },
-            )
-            point["searchers"].append(run.searcher)
-            jobs.setdefault(point["id"], item.strategy.job)
-    points, least = [], float("inf")
-    for key in sorted(found):
-        if key[1] < least:
-            points.append(found[key])
-            least = key[1]
-    _told_apart(points, [jobs[point["id"]] for point in points])
-    return points
-
-
-def frontier_strategies(runs: Iterable[Progress]) -> dict[str, tuple[str, Strategy, str]]:
-    """Map the id of each frontier point to (searcher, strategy, label)."""
-    return {
-        f"{item.outcome.step_time_s!r}/{float(item.outcome.peak_memory_bytes)!r}": (
-            run.searcher, item.strategy, item.label,
-        )
-        for run in reversed(list(runs))
-        for item in run.frontier
-    }  # fmt: skip
-
-
-# ---- words --------------------------------------------------------------------------------------
-
-
-def strategy_words(job: JobStrategy) -> str:
-    """Describe a strategy in a few words: degrees, schedule, and what differs from plain training.
-
-    >>> from explorer.strategy import Mesh, Stage
-    >>> stages = tuple(Stage(layers=(f"l{i}",), meshes=(Mesh(devices=(i,)),), zero=0) for i in range(2))
-    >>> strategy_words(JobStrategy(stages=stages))
-    'pp 2, 1f1b, microbatch 1'
-    """
-    meshes = list(dict.fromkeys(stage.meshes for stage in job.stages))
-    first = meshes[0][0]
-    shapes = {tuple(mesh.axes) for several in meshes for mesh in several}
-    sizes = [sum(len(mesh.devices) for mesh in several) for several in meshes]
-    if len(shapes) == 1 and job.copies == 1:
-        tensor = len(first.devices) // first.replicas
-        degrees = [("pp", len(meshes)), ("dp", first.replicas), ("tp", tensor)]
-        parts = [" × ".join(f"{name} {size}" for name, size in degrees if size > 1) or "1 device"]
-    else:
-        parts = [f"{counted(len(meshes), 'stage')} on {'·'.join(map(str, sizes))} devices"]
-    if len(job.stages) > 1:
-        parts.append(job.schedule)
-    chunks, rest = divmod(len(job.stages), len(meshes))
-    if chunks > 1 and not rest:
-        parts.append(f"{chunks} chunks")
-    microbatches = {stage.microbatch_samples // stage.meshes[0].replicas or 1 for stage in job.stages}
-    if len(microbatches) == 1:
-        parts.append(f"microbatch {microbatches.pop()}")
-    parts += _some([s.recompute for s in job.stages], "none", "{} recomputation", "recomputation")
-    parts += _some([s.zero for s in job.stages], 0, "ZeRO-{}", "ZeRO")
-    if any(item.bucket_bytes for item in job.sync):
-        parts.append("buckets")
-    return ", ".join(parts)
-
-
-def _some(values: Sequence[Any], plain: Any, words: str, noun: str) -> list[str]:
-    """Describe a choice of all stages, or of the stages that made it."""
-    if set(values) == {plain}:
-        return []
-    if len(set(values)) == 1:
-        return [words.format(values[0])]
-    if len(values) <= FEW:
-        return [f"{noun} {'·'.join(map(str, values))}"]
-    return [f"{noun} on {sum(value != plain for value in values)} of {len(values)} stages"]
-
-
-def _told_apart(points: list[dict[str, Any]], jobs: list[JobStrategy]) -> None:
-    """Add how many layers each stage has to points that have the same words."""
-    labels = [point["label"] for point in points]
-    for point, job in zip(points, jobs, strict=True):
-        if labels.count(point["label"]) > 1 and 1 < len(job.stages) <= FEW:
-            point["label"] += f", {'·'.join(str(len(stage.all_layers)) for stage in job.stages)} layers"

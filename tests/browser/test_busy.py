@@ -105,6 +105,54 @@ def test_a_field_that_takes_long_keeps_gestures_in_order(bench: Workbench, slow_
     bench.settled()
 
 
+def test_opening_a_file_says_so_and_can_be_cancelled(bench: Workbench, slow_steps: Any) -> None:
+    page = bench.page
+    save = "__import__('explorer.plan', fromlist=['save_plan']).save_plan"
+    bench.do(f"{save}(explorer.plan, {{'model': explorer.now().inputs.graph}}, 'kept.yaml')")
+    move = "[data-lane='0'] [data-block='layers.3']", "[data-lane='1'] [data-block]"
+    bench.drag(*move)
+    bench.until(lambda: bench.lane_of("layers.3") == "1", "another plan")
+    bench.settled()
+    bench.tab("History")
+    states = bench.ask("len(explorer.history.points)")
+    field = page.locator("[data-field=open_path]")
+    field.fill("kept.yaml")
+    field.press("Enter")
+    page.wait_for_selector(CANCEL)
+    assert "Opening kept.yaml" in page.inner_text(".t-text")
+    assert {"timeline", "graph", "heatmap"} <= set(page.evaluate(STALE)), "no figure looks current"
+    page.locator(CANCEL).click()
+    page.wait_for_selector(CANCEL, state="detached")
+    assert bench.ask("len(explorer.history.points)") == states
+    assert bench.lane_of("layers.3") == "1"
+    assert not page.evaluate(STALE)
+
+    text = bench.ask("open('kept.yaml').read()")
+    page.evaluate(DROP, text)
+    page.wait_for_selector(CANCEL)
+    assert "Opening dropped.yaml" in page.inner_text(".t-text")
+    page.locator(CANCEL).click()
+    page.wait_for_selector(CANCEL, state="detached")
+    assert bench.ask("len(explorer.history.points)") == states
+    page.evaluate(DROP, text)
+    page.wait_for_selector(CANCEL)
+    slow_steps()
+    bench.until(lambda: bench.lane_of("layers.3") == "0", "opened after all")
+    page.wait_for_selector(CANCEL, state="detached")
+    assert bench.ask("len(explorer.history.points)") == states + 1
+    bench.settled()
+
+
+DROP = """(text) => {
+  const data = new DataTransfer();
+  data.items.add(new File([text], "dropped.yaml"));
+  const event = (type) => new DragEvent(type, { bubbles: true, cancelable: true, dataTransfer: data });
+  const board = document.querySelector('[data-widget=board]');
+  for (const type of ['dragover', 'drop']) board.dispatchEvent(event(type));
+}"""
+"""Drops a file on the board."""
+
+
 @pytest.fixture
 def slow_steps(bench: Workbench) -> Any:
     """Simulations on a thread of the kernel wait until this is called."""

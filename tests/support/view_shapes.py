@@ -937,15 +937,25 @@ class LeaderRow(Strict):
 
 
 class FrontierPoint(Strict):
-    """A strategy that no other found is both faster and smaller than."""
+    """A strategy that no other found is as good as along all axes."""
 
     id: str
     searchers: list[str]
     label: str
     detail: str
+    values: list[float]
     step_s: float
     peak_bytes: float
     may_fit: bool
+
+
+class FrontierAxis(Strict):
+    """An axis of the frontier, and how much one of its unit is."""
+
+    name: str
+    title: str
+    unit: str
+    one: float
 
 
 class ObjectiveColumn(Strict):
@@ -971,6 +981,7 @@ class LeaderboardView(Strict):
     objective: ObjectiveColumn | None
     bound: StepBound | None
     rows: list[LeaderRow]
+    axes: list[FrontierAxis]
     points: list[FrontierPoint]
     points_omitted: int
 

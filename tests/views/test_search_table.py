@@ -8,22 +8,25 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from explorer.cluster_profiles import load_cluster
 from explorer.models import load_model
 from explorer.search import REFUSED, Candidate, Evaluator, Problem, Progress, search
+from explorer.search.objectives import frontier_axes
+from explorer.simulation.simulate import simulate
 from explorer.strategies.uniform import uniform
 from explorer.strategy import Mesh, Stage, Strategy, Sync, single
-from explorer.views.search_table import (
-    SearchRow,
-    frontier_points,
-    frontier_strategies,
-    leaderboard_rows,
-    strategy_words,
-)
+from explorer.views.frontier import frontier_points, frontier_strategies, nondominated
+from explorer.views.search_table import SearchRow, leaderboard_rows
+from explorer.views.strategy_words import strategy_words
 from explorer.workload import default_workload
 from tests.support import view_shapes as shapes
+
+AXES = frontier_axes("time")
+"""Axes of the frontier that a search for a least step time keeps."""
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +150,7 @@ def test_what_may_fit_is_said(runs: dict[str, Progress], yours: Candidate) -> No
     mine = replace(yours, outcome=replace(yours.outcome, may_fit=True))
     rows = leaderboard_rows([SearchRow(searcher="a", run=run, value=1.0)], yours=mine, bound_s=None)
     assert [row["note"] for row in rows] == ["may fit", "may fit"]
-    assert [point["may_fit"] for point in frontier_points([run])] == [True]
+    assert [point["may_fit"] for point in frontier_points([run], AXES)] == [True]
     assert not any("may fit" in row["note"] for row in rows_of(runs, yours))
 
 
@@ -159,7 +162,7 @@ def test_yours_that_does_not_fit_is_marked_in_words(runs: dict[str, Progress], y
 
 
 def test_the_frontier_holds_exactly_what_nothing_dominates(runs: dict[str, Progress]) -> None:
-    points = frontier_points(runs.values())
+    points = frontier_points(runs.values(), AXES)
     every = [
         (item.report.step_time_s, max(item.report.peak_memory_bytes))
         for run in runs.values()
@@ -169,11 +172,46 @@ def test_the_frontier_holds_exactly_what_nothing_dominates(runs: dict[str, Progr
     best = {p for p in every if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in every)}
     assert set(shown) == best
     assert shown == sorted(shown)
-    strategies = frontier_strategies(runs.values())
+    strategies = frontier_strategies(runs.values(), AXES)
     for point in points:
         searcher, strategy, _ = strategies[point["id"]]
         assert searcher in point["searchers"]
         assert point["label"].startswith(strategy_words(strategy.job))
+    TypeAdapter(list[shapes.FrontierPoint]).validate_python(points)
+
+
+@settings(max_examples=300)
+@given(st.integers(2, 3).flatmap(lambda n: st.lists(st.tuples(*[st.integers(0, 6)] * n), max_size=40)))
+def test_nothing_dominated_stays_and_nothing_else_goes(drawn: list[tuple[int, ...]]) -> None:
+    points = [tuple(float(x) for x in point) for point in drawn]
+    kept = nondominated(points)
+    plain = {
+        p
+        for p in points
+        if not any(q != p and all(a <= b for a, b in zip(q, p, strict=True)) for q in points)
+    }
+    assert set(kept) == plain
+    assert kept == sorted(plain), "by the first axis, equal ones once"
+
+
+def test_a_frontier_of_three_axes_is_that_of_its_own_searches(
+    problem: Problem, runs: dict[str, Progress]
+) -> None:
+    asked = replace(problem, objective="frontier:cost,devices,memory")
+    own = list(search(asked, "exhaustive", max_evaluations=40))[-1]
+    axes = frontier_axes(asked.objective)
+    points = frontier_points([*runs.values(), own], axes)
+    values = [tuple(point["values"]) for point in points]
+    assert len(points) > 1
+    assert set(values) == {item.outcome.point for item in own.frontier}
+    assert {who for point in points for who in point["searchers"]} == {"exhaustive"}, "others have other axes"
+    strategies = frontier_strategies([*runs.values(), own], axes)
+    assert list(strategies) != []
+    for point in points:
+        _, strategy, _ = strategies[point["id"]]
+        report = simulate(problem.graph, problem.cluster, problem.workload, strategy)  # type: ignore[arg-type]
+        assert point["values"] == [axis.value(problem.needed_cluster, problem.job, report) for axis in axes]
+    assert not set(strategies) & set(frontier_strategies(runs.values(), AXES))
     TypeAdapter(list[shapes.FrontierPoint]).validate_python(points)
 
 

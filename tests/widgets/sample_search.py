@@ -55,6 +55,12 @@ def rows() -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+def axes() -> list[dict[str, Any]]:
+    """The axes of most frontiers."""
+    return [{"name": "time", "title": "step time", "unit": "s", "one": 1.0},
+            {"name": "memory", "title": "worst device memory", "unit": "GiB", "one": GIB}]  # fmt: skip
+
+
 def points() -> list[dict[str, Any]]:
     """A frontier of three points."""
     found = [
@@ -64,7 +70,7 @@ def points() -> list[dict[str, Any]]:
     ]
     return [
         {"id": f"{step}/{gib}", "searchers": who, "label": label, "detail": label, "step_s": step,
-         "peak_bytes": gib * GIB, "may_fit": gib > 64}
+         "values": [step, gib * GIB], "peak_bytes": gib * GIB, "may_fit": gib > 64}
         for step, gib, who, label in found
     ]  # fmt: skip
 
@@ -78,6 +84,7 @@ def leaderboard_view(state: str = "done") -> dict[str, Any]:
         "objective": None,
         "bound": {"value_s": BOUND_S, "name": "work over peak"},
         "rows": rows(),
+        "axes": axes(),
         "points": points(),
         "points_omitted": 0,
     }
@@ -104,4 +111,17 @@ def leaderboard_view(state: str = "done") -> dict[str, Any]:
             item | {"value": item["step_s"] and item["step_s"] * 0.0046, "gap": None} for item in rows()
         ]
         return view | {"rows": priced, "objective": {"name": "cost", "unit": "dollars"}, "bound": None}
+    if state == "frontier of three":
+        return view | {
+            "objective": {"name": "cost", "unit": "dollars"}, "bound": None, "points_omitted": 2,
+            "axes": [
+                {"name": "cost", "title": "cost", "unit": "$ a thousand steps", "one": 1e-3},
+                {"name": "devices", "title": "devices used", "unit": "", "one": 1.0},
+                {"name": "time", "title": "step time", "unit": "s", "one": 1.0},
+            ],
+            "points": [
+                item | {"values": [item["step_s"] * 0.0046, 8.0 - i, item["step_s"]]}
+                for i, item in enumerate(points())
+            ],
+        }  # fmt: skip
     return view

@@ -17,7 +17,7 @@ from widgets import Leaderboard
 pytestmark = pytest.mark.browser
 
 Open = Callable[..., WidgetPage]
-STATES = ["done", "empty", "searching", "loaded", "failed", "cost"]
+STATES = ["done", "empty", "searching", "loaded", "failed", "cost", "frontier of three"]
 
 
 @pytest.fixture
@@ -117,6 +117,26 @@ def test_points_of_the_frontier_are_a_table_with_buttons(page: WidgetPage) -> No
     page.page.focus(".l-frontier summary")
     page.page.keyboard.press("Enter")
     assert not page.page.locator('[data-point="6.27/48.3"]').is_visible()
+
+
+def test_a_frontier_of_three_has_a_column_for_each_axis(page: WidgetPage) -> None:
+    show(page, "frontier of three")
+    heads = page.page.eval_on_selector_all(".l-frontier thead th", "(all) => all.map((th) => th.textContent)")
+    assert heads == ["cost, $ a thousand steps", "devices used", "step", "memory", "strategy", "found by"]
+    cells = "(all) => all.map((td) => td.textContent.replace(/\\s/g, ' '))"
+    first = page.page.eval_on_selector_all(".l-frontier tbody tr:first-child td", cells)
+    assert first[:4] == ["25.0", "8", "5.44 s", "68.0 GiB, may fit"]
+    said = "nothing found is as good in cost, devices used and step time at once; 2 more points in the chart"
+    assert said in page.text(".l-frontier summary")
+    button = page.page.locator('[data-point="6.27/48.3"]')
+    name = button.get_attribute("aria-label") or ""
+    assert "cost, $ a thousand steps 28.8, devices used 7" in name
+    button.focus()
+    page.page.keyboard.press("Enter")
+    assert sent(page) == [{"kind": "load_point", "point": "6.27/48.3"}]
+    page.receive("leaderboard", view=sample_search.leaderboard_view("done"))
+    heads = page.page.eval_on_selector_all(".l-frontier thead th", "(all) => all.map((th) => th.textContent)")
+    assert heads == ["step", "memory", "strategy", "found by"], "columns go with the axes"
 
 
 def test_each_state_is_said_in_words(page: WidgetPage) -> None:

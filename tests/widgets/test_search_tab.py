@@ -22,7 +22,9 @@ from tests.support import view_shapes as shapes
 from widgets import Explorer
 from widgets.holds import Holds
 from widgets.search.labels import place
+from widgets.search.objective_fields import AXIS_KEYS
 from widgets.search.placing import ChartPlace
+from widgets.search.points import Frame
 from widgets.search.task import FAILED, SearchTask, Walk
 from widgets.search.words import held_words
 
@@ -605,15 +607,110 @@ def test_held_words() -> None:
 
 def test_names_of_points_close_together_stand_on_different_sides() -> None:
     points = [(50.0, 5.0), (51.0, 5.02), (50.5, 5.05), (10.0, 9.0)]
-    sides = place(points, ["auto", "exhaustive", "local", "yours"], (100.0, 4.0, 10.0), (400.0, 250.0))
+    frame, size = Frame(0.0, 100.0, 4.0, 10.0), (400.0, 250.0)
+    sides = place(points, ["auto", "exhaustive", "local", "yours"], frame, size)
     assert len(set(sides[:3])) == 3
-    assert place([(99.0, 5.0)], ["a long name"], (100.0, 4.0, 10.0), (400.0, 250.0))[0].endswith("left")
+    assert place([(99.0, 5.0)], ["a long name"], frame, size)[0].endswith("left")
 
 
 def test_names_leave_room_for_points_without_names() -> None:
-    one, ends, size = [(5.0, 5.0)], (10.0, 0.0, 10.0), (400.0, 400.0)
+    one, ends, size = [(5.0, 5.0)], Frame(0.0, 10.0, 0.0, 10.0), (400.0, 400.0)
     (free,) = place(one, ["auto"], ends, size)
     assert free == "top right"
     crowd = [(5.0 + i / 10, 5.0 + k / 10) for i in range(2, 12) for k in range(2, 8)]
     (moved,) = place(one, ["auto"], ends, size, crowd)
     assert moved == "bottom right"
+
+
+# ---- frontiers ----------------------------------------------------------------------------------
+
+
+def choose(bench: Explorer, key: str, value: str) -> None:
+    bench.search_panel.controls.send_intent("set", key=key, value=value)
+
+
+def axis_values(bench: Explorer) -> list[str]:
+    shown = {item["key"]: item["value"] for item in bench.search_panel.controls.view["fields"]}
+    return [shown[key] for key in AXIS_KEYS if key in shown]
+
+
+def test_a_frontier_has_a_field_for_each_axis(bench: Explorer) -> None:
+    assert axis_values(bench) == []
+    assert field(bench, "objective")["options"][-1] == {"value": "frontier", "label": "frontier of several"}
+    choose(bench, "objective", "cost")
+    choose(bench, "objective", "frontier")
+    assert axis_values(bench) == ["cost", "time", ""], "it begins with what was minimized before"
+    choose(bench, "axis_colour", "devices")
+    assert bench.search_panel.settings.objective == "frontier:cost,time,devices"
+    choose(bench, "axis_up", "devices")
+    assert axis_values(bench) == ["devices", "time", "cost"], "who had it takes what was there"
+    choose(bench, "axis_colour", "")
+    assert bench.search_panel.settings.objective == "frontier:devices,time"
+    choose(bench, "axis_colour", "time")
+    assert axis_values(bench) == ["devices", "time", ""], "two axes alone cannot swap with none"
+    choose(bench, "axis_across", "beauty")
+    assert field(bench, "axis_across")["error"] == "time, memory, devices, cost, energy"
+    choose(bench, "axis_across", "energy")
+    assert bench.search_panel.settings.objective == "frontier:devices,energy"
+    choose(bench, "objective", "frontier")
+    assert axis_values(bench) == ["devices", "energy", ""], "it stays"
+    choose(bench, "objective", "time")
+    assert axis_values(bench) == []
+    valid(bench)
+
+
+def test_the_command_lines_words_for_a_frontier_are_taken(bench: Explorer) -> None:
+    choose(bench, "objective", "frontier:energy, memory ,devices")
+    assert bench.search_panel.settings.objective == "frontier:energy,memory,devices"
+    choose(bench, "objective", "frontier")
+    assert bench.search_panel.settings.objective == "frontier:energy,memory,devices"
+    choose(bench, "objective", "frontier:cost,cost")
+    assert field(bench, "objective")["error"].startswith("two or three different ones of time, memory")
+
+
+def test_what_cannot_be_served_stands_in_the_list_with_its_reason(bench: Explorer) -> None:
+    def off(key: str) -> dict[str, str]:
+        return {o["value"]: o["label"] for o in field(bench, key)["options"] if o.get("disabled")}
+
+    assert off("objective") == {"time_to_accuracy": "time to accuracy (the workload states no epochs)"}
+    choose(bench, "objective", "time_to_accuracy")
+    assert field(bench, "objective")["error"].endswith("energy; the workload states no epochs")
+    choose(bench, "objective", "time")
+    choose(bench, "searcher", "tensoropt")
+    assert set(off("objective")) == {"devices", "cost", "energy", "time_to_accuracy"}
+    assert off("objective")["cost"] == "cost of a step (not by tensoropt)"
+    choose(bench, "objective", "frontier")
+    assert axis_values(bench) == ["time", "memory", ""]
+    assert set(off("axis_up")) == set(off("objective"))
+    assert field(bench, "objective").get("error") is None
+    choose(bench, "searcher", "spp")
+    assert field(bench, "objective")["error"] == "not by spp, which serves step time"
+    assert off("objective")["frontier"] == "frontier (spp serves step time only)"
+    choose(bench, "searcher", "auto")
+    assert field(bench, "objective").get("error") is None
+    valid(bench)
+
+
+def test_a_frontier_of_three_is_searched_shown_and_loaded(bench: Explorer) -> None:
+    async def scenario() -> None:
+        choose(bench, "objective", "frontier:devices,memory,time")
+        bench.search_panel.start(["exhaustive", "spp"])
+        await until(lambda: len(bench.search_panel.leaderboard.view["points"]) > 2)
+        bench.search_panel.stop()
+        view = bench.search_panel.leaderboard.view
+        assert [axis["name"] for axis in view["axes"]] == ["devices", "memory", "time"]
+        assert view["objective"] == {"name": "number", "unit": "devices"}
+        assert view["bound"] is None
+        point = view["points"][1]
+        bench.search_panel.leaderboard.send_intent("load_point", point=point["id"])
+        assert not bench.error
+        assert point["values"] == [
+            len(bench.report.devices), max(bench.report.peak_memory_bytes), bench.report.step_time_s
+        ]  # fmt: skip
+        choose(bench, "objective", "time")
+        assert bench.search_panel.leaderboard.view["points"] == [], "that search kept another frontier"
+        choose(bench, "objective", "frontier:devices,memory,time")
+        assert bench.search_panel.leaderboard.view["points"] == view["points"]
+        valid(bench)
+
+    play(scenario)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from explorer.plan import save_plan
 from widgets import Explorer
 from widgets.phases import PHASES, PLACING, READING, SIMULATING, phase
 
@@ -283,3 +284,76 @@ def test_an_interrupted_cell_leaves_the_pickers(monkeypatch: pytest.MonkeyPatch)
     bench.controls.send_intent("set", key="cluster", value="hgx-h100")
     assert bench.cluster == "hgx-h100"
     bench.close()
+
+
+# ---- files --------------------------------------------------------------------------------------
+
+
+def plan_file(folder: Path) -> Path:
+    """A plan of another model, written to a file."""
+    other = Explorer(model="llama3-8b", cluster="dgx-a100", session=None)
+    try:
+        found = folder / "plan.yaml"
+        save_plan(other.plan, {"model": other.now().inputs.graph}, found)
+        return found
+    finally:
+        other.close()
+
+
+def gestures_of(bench: Explorer, path: Path) -> dict[str, tuple[Any, dict[str, Any]]]:
+    """The three ways to open a file: (widget, fields) by kind."""
+    text = path.read_text()
+    return {
+        "open_path": (bench.history_panel.states, {"path": str(path)}),
+        "open_text": (bench.history_panel.states, {"name": path.name, "text": text}),
+        "drop_text": (bench.tiles, {"name": path.name, "text": text}),
+    }
+
+
+@pytest.mark.parametrize("kind", ["open_path", "open_text", "drop_text"])
+def test_a_file_is_opened_beside_the_loop_and_can_be_cancelled(
+    bench: Explorer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
+) -> None:
+    path = plan_file(tmp_path)
+    widget, fields = gestures_of(bench, path)[kind]
+    gate, before = held(monkeypatch), bench.history.now
+
+    async def main() -> None:
+        number = ask(bench, kind, widget, **fields)
+        assert widget.seq < number, "not answered yet"
+        widget._receive(widget, {"cancel": True}, [])
+        assert widget.seq == number, "answered at once"
+        gate.set()
+        await _until(lambda: not any(thread.name == "field" for thread in threading.enumerate()))
+        await asyncio.sleep(0.01)
+        assert bench.history.now is before, "what the thread made is dropped"
+        assert not bench.error
+        gate.clear()
+        number = ask(bench, kind, widget, **fields)
+        undo = ask(bench, "undo", bench.board)
+        assert bench.board.seq < undo, "it waits for the file"
+        gate.set()
+        await _until(lambda: bench.board.seq == undo)
+        assert widget.seq == number
+        assert [point.inputs.model.reference for point in bench.history.points][-1] == "llama3-8b"
+
+    asyncio.run(main())
+    assert bench.model == "gpt2-small", "undone after it was opened"
+
+
+def test_what_is_wrong_with_a_file_is_said_after_it_was_read(bench: Explorer, tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("schema: explorer.plan/1\n")
+    bench.open_tab("History")
+    states, before = bench.history_panel.states, bench.history.now
+
+    async def main() -> None:
+        number = ask(bench, "open_path", states, path=str(tmp_path / "bad.yaml"))
+        await _until(lambda: states.seq == number)
+        assert states.view["file"]["value"] == str(tmp_path / "bad.yaml"), "what was typed stays"
+        assert states.view["file"]["error"]
+        number = ask(bench, "drop_text", bench.tiles, name="mail.txt", text="hello")
+        await _until(lambda: bench.tiles.seq == number)
+        assert "the plan stays as it was" in bench.error
+
+    asyncio.run(main())
+    assert bench.history.now is before

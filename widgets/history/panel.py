@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
+from functools import partial
 from typing import Any, Protocol
 
 from explorer.base.errors import ExplorerError, InputError
 from explorer.base.formats import yaml_text
-from explorer.base.plain_data import SUFFIXES, parse_document, read_document
 from explorer.explain.names import counted
-from explorer.importing import SourceText, recognised, source_text
-from explorer.plan import SHARED, from_document, own_files, share_text, to_document
-from explorer.plan_text import LINK, is_packed, unpacked
+from explorer.plan import own_files, share_text, to_document
+from explorer.plan_text import LINK
 from widgets.base import Widget
-from widgets.opening import file_point, plan_point
 from widgets.panel import Bench, Panel
 from widgets.report.document import Reported, report_html
 from widgets.session import Point
 from widgets.tab_box import TabBox
 
-from .file import SCHEMA, parse_session
+from .opened import DROPPED, Opened, opened
 from .saving import Saving
 from .states import States
-from .trainers import open_config
-
-LONGEST_UPLOAD = 16 * 2**20
-"""Most characters of an uploaded file; plans are a thousandth of it."""
 
 
 class Kept(Bench, Reported, Protocol):
@@ -83,22 +76,39 @@ class HistoryPanel(Panel):
 
     # -- what the page asks -----------------------------------------------------------------------
 
-    def open_dropped(self, name: str, text: str | None) -> None:
-        """Open a file that was dropped on any part of the page; None for its text is one that is too long.
+    def open(self, intent: Mapping[str, Any], made: Callable[[], Opened] | None = None) -> None:
+        """Open what a gesture asks for, by a path, with a text or dropped on any part of the page.
+
+        What is wrong is shown at the field of this tab, which keeps what was typed; of a dropped file it is
+        raised, since that field may be out of sight.
+
+        Args:
+            intent: the gesture.
+            made: function that returns what the file holds, or raises; None to read it now.
 
         Raises:
-            InputError: it is nothing that can be opened.
+            InputError: a dropped file is nothing that can be opened.
         """
-        try:
-            self._remarks = ()
-            self._open_text(name, " " * (LONGEST_UPLOAD + 1) if text is None else text)
-        except InputError as error:
-            raise InputError(
-                f"it cannot be opened, and the plan stays as it was: {error.message}",
-                file=name, key=error.key, found=error.found,
-                allowed="a plan (a file or its text), a session or a trainer's config",
-            ) from None  # fmt: skip
-        self.draw()
+        found = made or partial(opened, intent, self._bench.history.now)
+        dropped = intent["kind"] == DROPPED
+        self._path, self._error, self._remarks = "", "", ()
+        with self._bench.lock:
+            try:
+                self._take(found())
+            except ExplorerError as error:
+                if dropped:
+                    raise _kept_as_it_was(error, str(intent["name"])) from None
+                self._path, self._error = str(intent.get("path", "")), str(error)
+            self.draw()
+
+    def _take(self, found: Opened) -> None:
+        """Show what a file holds."""
+        if found.session is not None:
+            self._bench.saving.reopen_session(found.session, restored=found.restored)
+        else:
+            assert found.point is not None
+            self._bench.show(found.point)
+        self._remarks = found.remarks
 
     def _answer(self, intent: dict[str, Any]) -> None:
         kind = intent["kind"]
@@ -106,10 +116,6 @@ class HistoryPanel(Panel):
             self._bench.guard(lambda: self._bench.go(self._position(intent)))
         elif kind == "compare":
             self._bench.guard(lambda: self._compare(self._position(intent)))
-        elif kind == "open_path":
-            self._open(str(intent["path"]), lambda: self._open_path(str(intent["path"]).strip()))
-        elif kind == "open_text":
-            self._open("", lambda: self._open_text(str(intent["name"]), str(intent["text"])))
 
     def _position(self, intent: dict[str, Any]) -> int:
         history = self._bench.history
@@ -130,66 +136,6 @@ class HistoryPanel(Panel):
                 key="other", found=its, allowed="a state of the same model",
             )  # fmt: skip
         self._bench.compare_with(point)
-
-    def _open(self, typed: str, work: Callable[[], Any]) -> None:
-        """Open a file; show an error at the field, which keeps what was typed."""
-        self._path, self._error, self._remarks = typed, "", ()
-        with self._bench.lock:
-            try:
-                work()
-                self._path = ""
-            except ExplorerError as error:
-                self._error = str(error)
-            self.draw()
-
-    def _open_path(self, path: str) -> None:
-        if is_packed(path):
-            self._open_shared(path)
-            return
-        source = source_text(Path(path), "", None, None)
-        if _is_trainers(source):
-            self._open_config(source)
-            return
-        data = read_document(Path(path))
-        if isinstance(data, dict) and data.get("schema") == SCHEMA:
-            self._bench.saving.reopen_session(parse_session(data, file=path))
-        else:
-            self._bench.show(file_point(path, trust=self._named()))
-
-    def _open_text(self, name: str, text: str) -> None:
-        if len(text) > LONGEST_UPLOAD:
-            raise InputError("the file is too long", file=name, allowed=f"up to {LONGEST_UPLOAD} characters")
-        if is_packed(text):
-            self._open_shared(text)
-            return
-        source = SourceText(name=name, text=text, folder=Path())
-        if _is_trainers(source):
-            self._open_config(source)
-            return
-        try:
-            data = parse_document(text, json_text=name.endswith(".json"))
-        except InputError as error:
-            raise error.within(file=name) from None
-        if isinstance(data, dict) and data.get("schema") == SCHEMA:
-            self._bench.saving.reopen_session(parse_session(data, file=name))
-        else:
-            self._bench.show(plan_point(from_document(data, file=name, trust=self._named())))
-
-    def _open_shared(self, text: str) -> None:
-        """Open a plan that came as a text; say what of its model and cluster has changed since."""
-        resolved = from_document(unpacked(text), file=SHARED, trust=self._named())
-        self._bench.show(plan_point(resolved))
-        self._remarks = resolved.mismatches
-
-    def _open_config(self, source: SourceText) -> None:
-        opened = open_config(source, self._bench.history.now)
-        self._bench.show(opened.point)
-        self._remarks = opened.remarks
-
-    def _named(self) -> tuple[str, ...]:
-        """Return the model shown: if it is code, a person named it, and a file may name it too."""
-        now = self._bench.history.now
-        return (now.inputs.model.reference,) if now is not None else ()
 
     def _reopen(self) -> None:
         self._bench.saving.reopen()
@@ -275,15 +221,15 @@ class HistoryPanel(Panel):
         return f"Saved at {clock_time(saving.saved_s)} in {saving.path}."
 
 
-def _is_trainers(source: SourceText) -> bool:
-    """Tell whether a text is a trainer's config, and no plan or session of ours."""
-    if not recognised(source):
-        return False
-    try:
-        data = parse_document(source.text, json_text=source.name.endswith(".json"))
-    except InputError:
-        return True
-    return not (isinstance(data, dict) and "schema" in data and source.name.endswith(SUFFIXES))
+def _kept_as_it_was(error: ExplorerError, name: str) -> ExplorerError:
+    """Return the error of a dropped file that is nothing to open."""
+    if not isinstance(error, InputError):
+        return error
+    return InputError(
+        f"it cannot be opened, and the plan stays as it was: {error.message}",
+        file=name, key=error.key, found=error.found,
+        allowed="a plan (a file or its text), a session or a trainer's config",
+    )  # fmt: skip
 
 
 def _where(point: Point) -> str:

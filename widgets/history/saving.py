@@ -24,7 +24,8 @@ from widgets.showing import Showing
 
 from .file import Look, Recorder, SavedSession, read_session, write_session
 from .filelock import FileLock
-from .load import Restored, restore
+from .load import Restored
+from .opened import restored_of
 from .places import forget_oldest, make_session_folder, moment, names, place, renamed
 
 REST_S = 0.8
@@ -289,15 +290,20 @@ class Saving:
         self.reopen_session(taken.session, path=taken.path)
         self.offer = None
 
-    def reopen_session(self, session: SavedSession, *, path: Path | None = None) -> None:
+    def reopen_session(
+        self, session: SavedSession, *, path: Path | None = None, restored: Restored | None = None
+    ) -> None:
         """Restore any session, from the file `path` or from elsewhere.
+
+        Args:
+            session: the session.
+            path: file that it was read from; None for elsewhere.
+            restored: its states, if they were restored already.
 
         Raises:
             InputError: nothing of it can be restored; nothing is changed then.
         """
-        now = self._bench.history.now
-        restored = restore(session, known=now.inputs if now is not None else None)
-        restored.points[restored.at].scene  # noqa: B018 - may fail, and then nothing has happened
+        restored = restored or restored_of(session, self._bench.history.now)
         self.flush()
         if path is not None and path == self.path:
             self._mine = True  # it is this very session that continues

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .points import At, Frame
+
 CHARACTER_PX, LINE_PX, GAP_PX = 6.5, 14.0, 8.0
 """Size of text at 11 px, and distance from a point to its name."""
 SIDES = (
@@ -17,6 +19,8 @@ MOST_CROWD = 600
 
 SPARE_PX2 = 6.0
 """Area by which two names may touch."""
+MOST_COVERED_PX2 = 40.0
+"""Area of points with names that a name may cover."""
 MOST_OUTSIDE = 0.04
 """Share of a name that may stand outside of the drawing."""
 
@@ -24,33 +28,29 @@ Box = tuple[float, float, float, float]
 
 
 def place(
-    points: Sequence[tuple[float, float]],
+    points: Sequence[At],
     names: Sequence[str],
-    ends: tuple[float, float, float],
+    frame: Frame,
     size_px: tuple[float, float],
-    crowd: Sequence[tuple[float, float]] = (),
+    crowd: Sequence[At] = (),
 ) -> list[str]:
     """Choose the side of each name: the first one that is free, else the one that covers the fewest points.
 
-    A name that would stand on another or outside of the drawing on every side has none, "", and is left out;
-    the first name always has one.
+    A name that would stand on another, on points with names or outside of the drawing on every side has none,
+    "", and is left out; the first name always has one.
 
     Args:
         points: data coordinates.
         names: texts, one per point.
-        ends: right end of the first axis (which begins at 0), lower and upper end of the second.
+        frame: ends of the axes.
         size_px: width and height of the drawing.
         crowd: data coordinates of points without names, which a name rather leaves free.
     """
-    x_end, low, high = ends
-
-    def pixels(several: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-        return [(x / x_end * size_px[0], (high - y) / (high - low) * size_px[1]) for x, y in several]
-
-    at = pixels(points)
-    marks: list[Box] = [(x - 6, y - 6, x + 6, y + 6) for x, y in at]
-    marks += [(x - 2, y - 2, x + 2, y + 2) for x, y in pixels(crowd)[:MOST_CROWD]]
-    frame = (0.0, 0.0, size_px[0], size_px[1])
+    at = [frame.pixels(point, size_px) for point in points]
+    points_px: list[Box] = [(x - 6, y - 6, x + 6, y + 6) for x, y in at]
+    around = (frame.pixels(point, size_px) for point in crowd[:MOST_CROWD])
+    marks = points_px + [(x - 2, y - 2, x + 2, y + 2) for x, y in around]
+    edges = (0.0, 0.0, size_px[0], size_px[1])
     texts: list[Box] = []
     found: list[str] = []
     for (x, y), name in zip(at, names, strict=True):
@@ -59,12 +59,14 @@ def place(
         free = [
             side
             for side, box in boxes.items()
-            if on_texts[side] <= SPARE_PX2 and _outside(box, frame) <= MOST_OUTSIDE * _area(box)
+            if on_texts[side] <= SPARE_PX2
+            and _overlaps(box, points_px) <= MOST_COVERED_PX2
+            and _outside(box, edges) <= MOST_OUTSIDE * _area(box)
         ]
         if not free and found:
             found.append("")
             continue
-        cost = {side: _outside(box, frame) + _overlaps(box, marks) for side, box in boxes.items()}
+        cost = {side: _outside(box, edges) + _overlaps(box, marks) for side, box in boxes.items()}
         side = min(free or SIDES, key=cost.__getitem__)
         texts.append(boxes[side])
         found.append(side)

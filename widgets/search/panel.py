@@ -9,16 +9,12 @@ from ipywidgets import Box, Layout
 
 from explorer.base.errors import InputError
 from explorer.cluster.memory_room import memory_room
-from explorer.search import OBJECTIVES, SEARCHERS, Candidate, Problem, candidate_of, objective_value
+from explorer.search import SEARCHERS, Candidate, Problem, candidate_of, objective_value
+from explorer.search.objectives import axes_of, frontier_axes
 from explorer.search.side_by_side import turn
 from explorer.strategy import Strategy
-from explorer.views.search_table import (
-    YOURS,
-    SearchRow,
-    frontier_points,
-    frontier_strategies,
-    leaderboard_rows,
-)
+from explorer.views.frontier import axis_names, frontier_points, frontier_strategies, runs_along
+from explorer.views.search_table import YOURS, SearchRow, leaderboard_rows
 from widgets.base import Intent, Widget
 from widgets.controls import Controls
 from widgets.holds import Holds, bounds, released
@@ -27,14 +23,16 @@ from widgets.session import Point, make_point
 from widgets.tab_box import TabBox
 
 from .buttons import buttons
+from .found import Found
 from .leaderboard import Leaderboard
+from .objective_fields import objective_unit
 from .placing import ChartPlace
+from .scales import scale_of
 from .task import Entrant, SearchTask
 from .words import (
     Settings,
     fields,
     held_words,
-    objective_unit,
     read_setting,
     searcher_field,
     status_words,
@@ -70,7 +68,7 @@ class SearchPanel(Panel):
         self.leaderboard.observe(lambda _: bench.guard(self.draw), "selected")
         self.chart = ChartPlace(
             bench,
-            load=lambda pick: self._load(*pick),
+            load=lambda pick: self._load(pick.searcher, pick.strategy, pick.label),
             ready=self.draw_figure,
             shown=self._chart_shown,
             layout=_SLIM,
@@ -163,10 +161,12 @@ class SearchPanel(Panel):
         if key == "searcher":
             SEARCHERS.get(str(value))  # raises now, not at Search
             self._bench.searcher = str(value)
+            self.draw()
             return True
-        if key not in fields(self._bench.history.now, self.settings, 0.0):
+        if key not in fields(self._bench.history.now, self.settings, 0.0, self._bench.searcher):
             return False
         self._typed[key] = value
+        ranked = axes_of(self.settings.objective)[0]
         try:
             if key == "search_budget_s":
                 self._bench.search_budget_s = read_setting(self._bench.history.now, self.settings, key, value)
@@ -177,7 +177,7 @@ class SearchPanel(Panel):
         else:
             self._typed.pop(key, None)
             self._errors.pop(key, None)
-            if key == "objective":
+            if axes_of(self.settings.objective)[0] != ranked:
                 self.task.forget_curves()
         self.draw()
         self.draw_figure()
@@ -258,7 +258,8 @@ class SearchPanel(Panel):
         Raises:
             InputError: the frontier has moved on.
         """
-        found = frontier_strategies(self.task.runs.values()).get(point)
+        axes = frontier_axes(self.settings.objective)
+        found = frontier_strategies(self.task.runs.values(), axes).get(point)
         if found is None:
             raise InputError(
                 "this point is no longer on the frontier", key="point", found=point,
@@ -324,7 +325,7 @@ class SearchPanel(Panel):
     def _bar(self, now: Point | None) -> dict[str, Any]:
         if now is None:
             return {"fields": [], "buttons": []}
-        shown = fields(now, self.settings, self._bench.search_budget_s)
+        shown = fields(now, self.settings, self._bench.search_budget_s, self._bench.searcher)
         for key, error in self._errors.items():
             shown[key] |= {"value": self._typed[key], "error": error}
         return {
@@ -335,21 +336,24 @@ class SearchPanel(Panel):
 
     def _table(self, now: Point) -> dict[str, Any]:
         judge, yours, task = self._judge(now), self.yours(), self.task
-        timely = self.settings.objective == "time"
-        bound_s = judge.lower_bound() if timely else None
+        bound_s = judge.lower_bound() if judge.ranks.name == "time" else None
         rows = leaderboard_rows(
             [self._row(item, judge, now) for item in task.entrants.values()],
             yours=yours, bound_s=bound_s, held=held_words(now.holds),
         )  # fmt: skip
         mine = {name for name, run in task.runs.items() if run.best and run.best.strategy == now.strategy}
-        points = frontier_points(task.runs.values())
+        axes = frontier_axes(self.settings.objective)
+        points = frontier_points(task.runs.values(), axes)
         return {
             "state": "searching" if task.running else "done" if task.entrants else "empty",
             "text": status_words(task),
             "said": self._loaded[1] if self._loaded and self._loaded[0] is now else None,
-            "objective": objective_unit(self.settings.objective),
+            "objective": objective_unit(judge.ranks.name),
             "bound": {"value_s": bound_s, "name": "work over peak"} if bound_s else None,
             "rows": [row | {"on_board": row["id"] in mine} for row in rows],
+            "axes": [
+                scale_of(axis, (point["values"][i] for point in points)).view() for i, axis in enumerate(axes)
+            ],
             "points": points[:MOST_POINTS],
             "points_omitted": max(0, len(points) - MOST_POINTS),
         }
@@ -381,10 +385,20 @@ class SearchPanel(Panel):
         rooms = [memory_room(kind) for kind in cluster.device_kinds if kind.name in used]
         fits, room = max(room.fits_bytes for room in rooms), max(room.limit_bytes for room in rooms)
         limit = self.settings.memory_limit_bytes or room
+        axes = frontier_axes(self.settings.objective)
+        names = axis_names(self.settings.objective)
+        found = Found(
+            entrants=list(self.task.entrants.values()),
+            runs=runs_along(self.task.runs.values(), axes),
+            spots=[spot for spot in self.task.spots if spot.axes == names],
+            yours=yours,
+            axes=axes,
+            values_of=lambda item: tuple(axis.value(cluster, judge.job, item.report) for axis in axes),
+            bound=axes[0].bound(judge.graph, judge.job, judge.pool),
+            fits_bytes=min(fits, limit),
+            capacity_bytes=min(room, limit),
+        )
         self.chart.figure.draw(
-            self.task.entrants.values(), self.task.spots, yours,
-            fits_bytes=min(fits, limit), capacity_bytes=min(room, limit),
-            bound_s=OBJECTIVES["time"].bound(judge.graph, judge.job, judge.pool),
-            objective=self.settings.objective, theme=self._theme, over=self.settings.over,
+            found, objective=self.settings.objective, theme=self._theme, over=self.settings.over,
             width_px=self.leaderboard.chart_px,
         )  # fmt: skip

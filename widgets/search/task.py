@@ -20,6 +20,7 @@ from explorer.base.errors import InputError
 from explorer.search import SEARCHERS, Candidate, Problem, Progress, search
 from explorer.search.comparison import ENDED, RUNNING, STOPPED, TIMED, UNABLE, WAITING, Curve, longer
 from explorer.strategy import Strategy
+from explorer.views.frontier import axis_names
 from widgets.jobs import Job
 
 SLICE_S = 0.04
@@ -53,6 +54,10 @@ class Spot:
     """Predicted step time in seconds."""
     peak_bytes: float
     """Peak bytes of the worst device."""
+    axes: tuple[str, ...]
+    """Axes of the frontier of the search that costed it."""
+    point: tuple[float, ...]
+    """Its values along them."""
     fits: bool
     """Whether it fits devices and limits."""
     over_bytes: float
@@ -266,7 +271,7 @@ class SearchTask:
         """Keep some of what was costed: every one at first, then every second, every fourth, ..."""
         if progress.new is None:
             return
-        spot = _spot(searcher, progress.new)
+        spot = _spot(searcher, progress.objective, progress.new)
         if not spot.fits and (self.closest is None or spot.lacking < self.closest.lacking):
             self.closest = spot
         self._seen += 1
@@ -323,7 +328,7 @@ class Walk:
         return found
 
 
-def _spot(searcher: str, found: Candidate) -> Spot:
+def _spot(searcher: str, objective: str, found: Candidate) -> Spot:
     outcome = found.outcome  # not the report: another process may have it
     return Spot(
         searcher=searcher,
@@ -331,6 +336,8 @@ def _spot(searcher: str, found: Candidate) -> Spot:
         label=found.label,
         step_s=outcome.step_time_s,
         peak_bytes=outcome.peak_memory_bytes,
+        axes=axis_names(objective),
+        point=outcome.point,
         fits=found.value < float("inf"),
         over_bytes=outcome.over_bytes,
         short_samples_per_s=outcome.short_samples_per_s,

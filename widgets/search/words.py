@@ -10,22 +10,20 @@ from typing import Any
 
 from explorer.base.errors import InputError
 from explorer.base.units import GIB, format_bytes, format_seconds
-from explorer.search import MOST_PROCESSES, OBJECTIVES, REFUSED, SEARCHERS, WEIGHTS, Candidate
+from explorer.search import MOST_PROCESSES, REFUSED, SEARCHERS, WEIGHTS, Candidate
 from explorer.search.comparison import ENDED, STOPPED, TIMED, UNABLE
 from explorer.search.side_by_side import ALL
-from explorer.views.search_table import strategy_words, too_slow
+from explorer.views.search_table import too_slow
+from explorer.views.strategy_words import strategy_words
 from widgets.edits import whole_number
 from widgets.holds import Holds
 from widgets.panels import percent
 from widgets.session import Point
 
+from .objective_fields import OBJECTIVE_KEYS, objective_fields, read_objective
 from .points import EVALUATIONS, SECONDS
 from .task import FAILED, SearchTask
 
-_UNITS = {
-    "devices": ("number", "devices"), "cost": ("cost", "dollars"), "energy": ("energy", "J"),
-    "time_to_accuracy": ("to accuracy", "s"),
-}  # fmt: skip
 LONGEST_S = 86_400.0
 """Largest budget in seconds."""
 
@@ -35,7 +33,7 @@ class Settings:
     """Settings of a search."""
 
     objective: str = "time"
-    """A key of `explorer.search.OBJECTIVES`."""
+    """What a search minimizes, as `explorer.search.Problem.objective`."""
     memory_limit_bytes: float = 0.0
     """Memory limit per device; 0 for that of the devices."""
     min_samples_per_s: float = 0.0
@@ -52,26 +50,23 @@ class Settings:
     """Processes that cost strategies, the kernel included; their number changes no result."""
 
 
-def objectives(now: Point) -> list[str]:
-    """List the objectives that this workload supports."""
-    return [name for name, objective in OBJECTIVES.items() if objective.needs(now.inputs.job)]
+def fields(
+    now: Point | None, settings: Settings, budget_s: float, searcher: str
+) -> dict[str, dict[str, Any]]:
+    """Return the fields of the tab by key, as `Controls` draws them.
 
-
-def objective_unit(name: str) -> dict[str, str] | None:
-    """Return the column of an objective that has none of its own in the table."""
-    return {"name": _UNITS[name][0], "unit": _UNITS[name][1]} if name in _UNITS else None
-
-
-def fields(now: Point | None, settings: Settings, budget_s: float) -> dict[str, dict[str, Any]]:
-    """Return the fields of the tab by key, as `Controls` draws them."""
+    Args:
+        now: the state shown; None has no fields.
+        settings: what was set.
+        budget_s: seconds for a search.
+        searcher: the searcher chosen, which may not serve every objective.
+    """
     if now is None:
         return {}
-    options = [{"value": name, "label": OBJECTIVES[name].title} for name in objectives(now)]
     count = now.inputs.cluster.device_count
     limit = settings.memory_limit_bytes
     rows: list[dict[str, Any]] = [
-        {"key": "objective", "label": "Minimize", "kind": "select", "value": settings.objective,
-         "options": options, "title": "What the search minimizes"},
+        *objective_fields(now.inputs.job, settings.objective, searcher),
         {"key": "search_budget_s", "label": "Budget, s", "kind": "text", "value": f"{budget_s:g}",
          "width_px": 64, "title": "Seconds, for all searchers of a comparison together"},
         {"key": "memory_limit", "label": "Memory limit, GiB", "kind": "text",
@@ -114,11 +109,9 @@ def read_setting(now: Point | None, settings: Settings, key: str, value: Any) ->
     """
     if key == "search_budget_s":
         return _number(key, value, LONGEST_S, "a number of seconds, above 0")
-    if key == "objective":
-        known = objectives(now) if now else list(OBJECTIVES)
-        if value not in known:
-            raise InputError(f"unknown objective {value!r}", key=key, found=value, allowed=", ".join(known))
-        return replace(settings, objective=str(value))
+    if key in OBJECTIVE_KEYS:
+        objective = read_objective(now.inputs.job if now else None, settings.objective, key, str(value))
+        return replace(settings, objective=objective)
     if key in _CHOICES:
         name, allowed = _CHOICES[key]
         if value not in allowed:

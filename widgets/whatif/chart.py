@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from explorer.views.sweep_view import NAMES
+from widgets.figures import one_message
 from widgets.search.charts import UPLOADS
 
 _INK = {"light": "#222222", "dark": "#e0e0e0"}
@@ -55,7 +56,7 @@ class SweepChart:
         """
         there = [point for point in points if point["step_time_s"] is not None]
         second = "efficiency" if any(point["efficiency"] is not None for point in there) else "memory"
-        with self.widget.batch_update():
+        with one_message(self.widget):
             self._curve("throughput", there, "throughput", 1.0)
             self._curve("second", there, second, 100.0)
             self._ideal(there if ideal else [])

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { answerText, cells, changeText, frontierText, gapShare, heads, nextRow, rowName, significantSmall, wallText } from "../src/leaderboard/words.js";
+import { answerText, cells, changeText, frontierColumns, frontierText, gapShare, heads, nextRow, rowName, significantSmall, wallText } from "../src/leaderboard/words.js";
 
 const row = (id, step, gap, more = {}) => ({
   id, searcher: id, space: "", label: "pp 4", value: step, step_s: step, peak_bytes: 68 * 2 ** 30, change: 0.1, gap,
@@ -68,7 +68,32 @@ test("arrows stay in the table", () => {
   assert.equal(nextRow("ArrowDown", 0, 0), null);
 });
 
+const AXES = [
+  { name: "time", title: "step time", unit: "s", one: 1 },
+  { name: "memory", title: "worst device memory", unit: "GiB", one: 2 ** 30 },
+];
+const COST = { name: "cost", title: "cost", unit: "$ a thousand steps", one: 1e-3 };
+const DEVICES = { name: "devices", title: "devices used", unit: "", one: 1 };
+
+test("the frontier has a column for each axis, and step and memory in any case", () => {
+  const point = { values: [0.0345, 8], step_s: 5.44, peak_bytes: 68 * 2 ** 30 };
+  const read = (axes, values) => frontierColumns(axes).map(({ head, text }) => [head, plain(text({ ...point, values }))]);
+  assert.deepEqual(read(AXES, [5.44, 68 * 2 ** 30]), [["step", "5.44 s"], ["memory", "68.0 GiB"]]);
+  assert.deepEqual(read([COST, DEVICES], [0.0345, 8]), [
+    ["cost, $ a thousand steps", "34.5"],
+    ["devices used", "8"],
+    ["step", "5.44 s"],
+    ["memory", "68.0 GiB"],
+  ]);
+  assert.deepEqual(read([COST, AXES[1], AXES[0]], [0.0345, 2 ** 30, 2]).map(([head]) => head), ["cost, $ a thousand steps", "memory", "step"]);
+});
+
+test("the frontier is told by its axes", () => {
+  assert.equal(frontierText(0, [COST, DEVICES, AXES[0]]), "nothing found is as good in cost, devices used and step time at once");
+  assert.equal(frontierText(1, [COST, DEVICES]), "nothing found is as good in cost and devices used at once; 1 more point in the chart");
+});
+
 test("the frontier says what is left out", () => {
-  assert.equal(frontierText([], 0), "nothing found is both faster and smaller");
-  assert.equal(frontierText([], 3), "nothing found is both faster and smaller; 3 more points in the chart");
+  assert.equal(frontierText(0, AXES), "nothing found is both faster and smaller");
+  assert.equal(frontierText(3, AXES), "nothing found is both faster and smaller; 3 more points in the chart");
 });

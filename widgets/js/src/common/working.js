@@ -19,6 +19,12 @@ export function fieldWords(field, value) {
 /** What is done now, and how far that is: "reading the model, step 1 of 3". @param {{text: string, at: number, of: number}|null} doing of Python */
 export const phaseWords = (doing) => (doing ? `${doing.text}${doing.of > 1 ? `, step ${doing.at} of ${doing.of}` : ""}` : "");
 
+/** Most characters of a file's name that are said: a plan as a text has thousands. */
+const MOST_NAME = 48;
+
+/** What opening a file makes the kernel do. @param {string} name path or name of the file, or a plan as a text */
+export const openingWords = (name) => `Opening ${name.length > MOST_NAME ? `${name.slice(0, MOST_NAME)}…` : name}`;
+
 /** Says what is under way once it takes a moment, how far it is, and when it is done. */
 export class Telling {
   /** @param {() => string} bench @param {() => boolean} pending whether an answer is outstanding */

@@ -2,12 +2,13 @@
 
 import { copyButtons } from "../common/copying.js";
 import { h, keyed, set, triangle } from "../common/dom.js";
-import { bytes, seconds } from "../common/format.js";
+import { seconds } from "../common/format.js";
 import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
 import { watchChart } from "./chart.js";
-import { cells, frontierText, gapShare, heads, nextRow, rowName } from "./words.js";
+import { drawFrontier, makeFrontier } from "./frontier.js";
+import { cells, gapShare, heads, nextRow, rowName } from "./words.js";
 
 const COLUMNS = ["searcher", "space", "label", "value", "step", "change", "peak", "gap", "answer"];
 const NUMBERS = new Set(["value", "step", "change", "peak", "gap"]);
@@ -111,7 +112,7 @@ function render({ model, el }) {
       makeRow,
       (element, row) => drawRow(element, row, list, view, { selected: row.id === chosen?.id, focusable: row.id === focusable }),
     );
-    drawFrontier(frontier, view, list);
+    drawFrontier(frontier, view);
   }
   draw();
   const stopTelling = tellOfWidth(root, (width) => sync.set("chart_px", width));
@@ -232,72 +233,6 @@ function drawCell(cell, name, text, row, rows) {
 function tag(row) {
   if (row.on_board && row.id !== "yours") return "on the board";
   return row.note ?? "";
-}
-
-function makeFrontier(load) {
-  return h(
-    "details",
-    { class: "l-frontier", open: true, on: { click: (event) => pointed(event, load) } },
-    h("summary", { tabindex: "0" }, h("b", { text: "Frontier" }), h("span", { class: "sx-sub" })),
-    h(
-      "div",
-      { class: "l-scroll" },
-      h(
-        "table",
-        { class: "l-table" },
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            ["step", "memory", "strategy", "found by", ""].map((text, i) =>
-              text
-                ? h("th", { scope: "col", text, class: i < 2 ? "n" : null })
-                : h("td", {}, h("span", { class: "sx-live", text: "load" })),
-            ),
-          ),
-        ),
-        h("tbody", {}),
-      ),
-    ),
-  );
-}
-
-function pointed(event, load) {
-  const id = event.target.closest("[data-point]")?.dataset.point;
-  if (id) load(id);
-}
-
-function drawFrontier(details, view) {
-  const points = view.points ?? [];
-  details.hidden = !points.length;
-  set(details.querySelector(".sx-sub"), {
-    text: `${points.length} ${points.length === 1 ? "strategy" : "strategies"}: ${frontierText(points, view.points_omitted)}`,
-  });
-  keyed(
-    details.querySelector("tbody"),
-    points,
-    (point) => point.id,
-    (point) =>
-      h(
-        "tr",
-        {},
-        h("td", { class: "n" }),
-        h("td", { class: "n" }),
-        h("td", { class: "l-label" }),
-        h("td", {}),
-        h("td", { class: "n" }, h("button", { class: "sx-btn l-load", text: "Load", "data-point": point.id })),
-      ),
-    (tr, point) => {
-      const [step, peak, label, who, act] = tr.children;
-      set(step, { text: seconds(point.step_s) });
-      set(peak, { text: bytes(point.peak_bytes) + (point.may_fit ? ", may fit" : "") });
-      set(label, { text: point.label, title: point.detail });
-      set(who, { text: point.searchers.join(", ") });
-      set(act.firstChild, { "aria-label": `Load ${point.label}, ${seconds(point.step_s)}, ${bytes(point.peak_bytes)}${point.may_fit ? ", may fit" : ""}` });
-    },
-  );
 }
 
 export default { render: linked(render) };

@@ -1,6 +1,6 @@
 // The leaderboard's numbers in words: one unit for each column, a sign on every difference. No DOM.
 
-import { bytesParts, DASH, fixed, known, percent, plural, seconds, secondsParts, signed, significant } from "../common/format.js";
+import { bytes, bytesParts, DASH, fixed, known, percent, plural, seconds, secondsParts, signed, significant } from "../common/format.js";
 
 /** @typedef {{id: string, searcher: string, space: string, label: string, detail?: string, value: number|null, step_s: number|null,
  *   peak_bytes: number|null, change: number|null, gap: number|null, answer: string, wall_s: number|null, level: string|null,
@@ -92,8 +92,39 @@ export function nextRow(key, at, count) {
   return to == null || !count ? null : Math.min(count - 1, Math.max(0, to));
 }
 
-/** Below the frontier's heading. */
-export function frontierText(points, omitted) {
+/** @typedef {{name: string, title: string, unit: string, one: number}} Axis an axis of the frontier: how much one of its unit is */
+
+/** Step time and memory, along which every search keeps a frontier. @param {Axis[]} axes */
+const usual = (axes) => axes.length === 2 && axes.every((axis) => axis.name === "time" || axis.name === "memory");
+
+/** Below the frontier's heading. @param {number} omitted @param {Axis[]} axes */
+export function frontierText(omitted, axes) {
   const more = omitted ? `; ${plural(omitted, "more point")} in the chart` : "";
-  return `nothing found is both faster and smaller${more}`;
+  if (usual(axes)) return `nothing found is both faster and smaller${more}`;
+  const names = axes.map((axis) => axis.title);
+  return `nothing found is as good in ${names.slice(0, -1).join(", ")} and ${names[names.length - 1]} at once${more}`;
+}
+
+/** Columns of numbers of the frontier: its axes, then step time and memory where these are none. @param {Axis[]} axes */
+export function frontierColumns(axes) {
+  const has = (name) => axes.some((axis) => axis.name === name);
+  return [
+    ...axes.map((axis, i) => ({ key: axis.name, head: axisHead(axis), text: (point) => axisText(axis, point.values[i]) })),
+    ...(has("time") ? [] : [{ key: "time", head: "step", text: (point) => seconds(point.step_s) }]),
+    ...(has("memory") ? [] : [{ key: "memory", head: "memory", text: (point) => bytes(point.peak_bytes) }]),
+  ];
+}
+
+/** @param {Axis} axis */
+function axisHead({ name, title, unit }) {
+  if (name === "time") return "step";
+  if (name === "memory") return "memory";
+  return unit ? `${title}, ${unit}` : title;
+}
+
+/** A value along an axis: step times and memory with a unit each, others in that of the head. @param {Axis} axis */
+export function axisText({ name, unit, one }, value) {
+  if (name === "time") return seconds(value);
+  if (name === "memory") return bytes(value);
+  return unit ? significantSmall(value / one) : fixed(value / one); // without a unit it counts things
 }

@@ -7,6 +7,7 @@ import { bytes, plural } from "../common/format.js";
 import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
+import { onEnough, openingWords, Telling } from "../common/working.js";
 import { cells, mark, nextRow, spoken } from "./words.js";
 
 const COLUMNS = [
@@ -47,6 +48,9 @@ function render({ model, el }) {
   const remarks = h("ul", { class: "h-remarks sx-sub" });
   root.append(head, offer, h("div", { class: "h-scroll", tabindex: "-1" }, table), copying, empty, files.element, shared.element, saved, remarks);
   const sync = new Sync(model, ["view"], draw, true);
+  const bench = () => model.get("bench") ?? "";
+  const telling = new Telling(bench, () => sync.pending);
+  const unheard = onEnough(bench, () => telling.told && model.send({ cancel: true }));
   const loaded = () => save();
   model.on("change:download", loaded);
   let last = model.get("download")?.number ?? 0;
@@ -105,14 +109,18 @@ function render({ model, el }) {
     const path = h("input", { class: "h-path", type: "text", spellcheck: "false", autocomplete: "off", "data-field": "open_path", "aria-describedby": `h-error-${++count}` });
     const error = h("em", { class: "h-error", id: `h-error-${count}`, role: "alert" });
     const picker = h("input", { type: "file", accept: ".yaml,.yml,.json,.toml,.sh,.py,.txt", class: "sx-live", tabindex: "-1", "aria-hidden": "true", "data-field": "upload" });
-    const open = () => path.value.trim() && sync.send("open_path", { path: path.value.trim() });
+    const ask = (kind, fields, name) => {
+      sync.send(kind, fields);
+      telling.begin(openingWords(name));
+    };
+    const open = () => path.value.trim() && ask("open_path", { path: path.value.trim() }, path.value.trim());
     path.addEventListener("keydown", (event) => event.key === "Enter" && open());
     picker.addEventListener("change", async () => {
       const file = picker.files?.[0];
       picker.value = ""; // the same file again is a change as well
       if (!file) return;
       if (file.size > 16 * 2 ** 20) set(error, { text: `${file.name} is too long for a plan: ${bytes(file.size)}` });
-      else sync.send("open_text", { name: file.name, text: await file.text() });
+      else ask("open_text", { name: file.name, text: await file.text() }, file.name);
     });
     const done = h("span", { class: "sx-sub", role: "status" });
     const save = button("Save plan", "save_plan", act("save_plan"), "The plan shown as a file; open it here, or with the command line");
@@ -136,6 +144,7 @@ function render({ model, el }) {
   }
 
   function draw() {
+    telling.answered();
     const view = model.get("view") ?? {};
     const list = rows();
     const at = list.find((row) => row.shown);
@@ -161,6 +170,7 @@ function render({ model, el }) {
   draw();
   return () => {
     model.off("change:download", loaded);
+    unheard();
     sync.close();
     close();
     root.remove();

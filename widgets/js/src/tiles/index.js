@@ -6,7 +6,7 @@ import { onDropped } from "../common/drops.js";
 import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
-import { enough, onWorking, sinceWords } from "../common/working.js";
+import { enough, onEnough, onWorking, openingWords, sinceWords, Telling } from "../common/working.js";
 import { BoardThere, MISSING } from "./board-there.js";
 import { Own } from "./own.js";
 import { Ending, PREVIEW, previewed, previewedVerdict, previewOf } from "./preview.js";
@@ -34,6 +34,8 @@ function render({ model, el }) {
   const sure = new Sure(tiles);
   root.append(tiles, sure.element, own.element, verdict, why.element);
   const sync = new Sync(model, ["view"], () => changed());
+  const bench = () => model.get("bench") ?? "";
+  const telling = new Telling(bench, () => sync.pending);
   let preview = null;
   let working = null; // what the kernel does for the bar, and since when
   let frame = 0;
@@ -45,6 +47,7 @@ function render({ model, el }) {
     },
   );
   function changed() {
+    telling.answered();
     if (ending.on) preview = null;
     ending.stop();
     draw();
@@ -88,10 +91,11 @@ function render({ model, el }) {
       draw();
     },
   );
-  const undrop = onDropped(
-    () => model.get("bench") ?? "",
-    (name, text) => sync.send("drop_text", { name, text }),
-  );
+  const undrop = onDropped(bench, (name, text) => {
+    sync.send("drop_text", { name, text });
+    telling.begin(openingWords(name));
+  });
+  const unheard = onEnough(bench, () => telling.told && model.send({ cancel: true }));
   const listen = (event) => {
     const next = previewOf(event.detail, model.get("bench"), preview);
     if (next === preview) return;
@@ -109,6 +113,7 @@ function render({ model, el }) {
     clearInterval(working?.timer);
     unwork();
     undrop();
+    unheard();
     tour.close();
     board.stop();
     cancelAnimationFrame(frame);
