@@ -22,11 +22,12 @@ from typing import NamedTuple
 import numpy as np
 
 from explorer.base.registry import Option
+from explorer.planners._pieces.earliest_finish import as_priced
 from explorer.planners._pieces.fleet import Fleet, fleet_of
 from explorer.planners._pieces.integer_program import solved
 from explorer.planners._pieces.max_load import MaxLoadPlan, Pool, load_of
-from explorer.planners._pieces.plans import judged, sizes_worth_trying
-from explorer.planners._pieces.scattered import strategy_of_placement
+from explorer.planners._pieces.plans import sizes_worth_trying
+from explorer.planners._pieces.scattered import Placed, judged_placement, strategy_of_placement
 from explorer.planners._pieces.work_graph import WorkGraph
 from explorer.planners.tarnawski import (
     BOUND,
@@ -102,9 +103,9 @@ def tarnawski_ip(
                 continue
             tried.add(split.device)
             for size in sizes:
-                strategy = strategy_of_placement(problem, work, own, split.device, size)
                 label = f"split over {len(set(split.device)) * own.size} devices, microbatches of {size}"
-                yield from judged(problem, evaluator, strategy, label)
+                given = Placed(work, as_priced(own), own, split.device)
+                yield from judged_placement(problem, evaluator, given, size, label)
         count //= 2
 
 
