@@ -115,7 +115,9 @@ class _Worker(Generic[T]):
         self._stopped = True
         self._may_go.set()
         self._held = False
-        if not self._under_way:
+        # Also where a step is under way: its thread may have looked already whether it was stopped, and would
+        # wait to be asked for ever. It is not released if that asking was not heard yet.
+        with suppress(RuntimeError):
             self._asked.release()
         if self._thread is not None:
             self._thread.join(PATIENCE_S)
