@@ -165,6 +165,7 @@ def main() -> int:
     parser.add_argument("--problems", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sample", type=int, default=0, help="members of each space to simulate; 0 for all")
+    parser.add_argument("--objective", default="", help="only problems of this one")
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no problem after so many")
     options = parser.parse_args()
     began = time.perf_counter()
@@ -174,6 +175,8 @@ def main() -> int:
         if time.perf_counter() - began > options.seconds:
             break
         start = time.process_time()
+        if options.objective and random_problem(number).objective != options.objective:
+            continue
         problem, luck = drawn(number)
         try:
             result = confirm(problem, options.sample, luck)

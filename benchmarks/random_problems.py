@@ -46,7 +46,9 @@ def random_problem(seed: int) -> Problem:
         schedule=luck.choice(("", "", "", luck.choice(SCHEDULES))),
         weights=luck.choice(("synchronous", "synchronous", "any")), seed=luck.randrange(1000),
     )  # fmt: skip
-    return replace(problem, **_rules(luck, problem))
+    problem = replace(problem, **_rules(luck, problem))
+    # drawn last, so that all else of a problem stays what it was before there was this objective
+    return replace(problem, objective="devices") if luck.random() < 1 / 9 else problem
 
 
 # ---- models ----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Solves the mixed-integer program that it reads with HiGHS, in a process of its own.
+"""Solves the program that it reads, or a list of them, with HiGHS, in a process of its own.
 
 The solver holds the interpreter while it works, so that nothing else could end it. Of this project it imports
 the reading of files alone: three quarters of its CPU seconds go to Python, NumPy and HiGHS.
@@ -46,10 +46,15 @@ def answer(asked: dict[str, Any]) -> dict[str, Any]:
     known = info.primal_solution_status == 2 and len(found) == columns
     return {
         "values": found if known else [],
-        "bound": float(info.mip_dual_bound),
+        "bound": float(info.mip_dual_bound if asked["whole"] else info.objective_function_value),
         "nodes": int(info.mip_node_count),
     }
 
 
+def answers(asked: dict[str, Any] | list[dict[str, Any]]) -> dict[str, Any] | list[dict[str, Any]]:
+    """Return the answer to a program, or those to several."""
+    return [answer(one) for one in asked] if isinstance(asked, list) else answer(asked)
+
+
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(answer(parse_json(sys.stdin.read(), ours=False, number=False))))
+    sys.stdout.write(json.dumps(answers(parse_json(sys.stdin.read(), ours=False, number=False))))

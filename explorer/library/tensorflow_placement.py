@@ -25,7 +25,7 @@ def _makespan(seconds: Sequence[float], sent_bytes: float, reads: Mapping[int, S
         paper="Abadi et al., TensorFlow: Large-Scale Machine Learning on Heterogeneous Systems, 2016",
         year=2016,
         uses=Uses(schedules=("spp",), searchers=("tensorflow_greedy",), options=("stage DAG",)),
-        missing="operations apart from their blocks, measured costs of kernels, lossy 16-bit transfers",
+        missing="measured costs of kernels, lossy 16-bit transfers",
         claims=(
             Claim(
                 text="1 s, two branches of 4 s each, 1 s, tensors of 1 s: the branches go side by side,"

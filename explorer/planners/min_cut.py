@@ -10,6 +10,7 @@ hardware would have it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -19,9 +20,9 @@ from explorer.base.checkpoints import checkpoint
 from explorer.base.registry import Option
 from explorer.planners._pieces.earliest_finish import Workers, earliest_finish, workers_of
 from explorer.planners._pieces.fleet import fleet_of
-from explorer.planners._pieces.plans import judged, sizes_worth_trying
-from explorer.planners._pieces.scattered import strategy_of_placement
-from explorer.planners._pieces.work_graph import WorkGraph, work_graph
+from explorer.planners._pieces.plans import sizes_worth_trying
+from explorer.planners._pieces.scattered import Placed, judged_placement
+from explorer.planners._pieces.work_graph import WorkGraph, node_sizes, work_graph
 from explorer.search import SEARCHERS, Searcher, Space
 from explorer.search.evaluator import Candidate, Evaluator
 from explorer.search.problem import Problem
@@ -58,15 +59,20 @@ class Level(NamedTuple):
 def min_cut(problem: Problem, evaluator: Evaluator, *, migrate: bool) -> Iterator[Candidate | None]:
     """Divide the nodes for some sizes of microbatches and some slack, and have the placements judged.
 
+    Nodes are whole blocks first, then single layers, as branches inside of a block may be apart.
+
     Raises:
         InputError: there is no cluster.
     """
     fleet = fleet_of(problem)
     workers = workers_of(problem, fleet)
     some = sizes_worth_trying(problem, fleet.count, replicas=fleet.size)
-    for size in some[1:] or [problem.job.global_batch]:
-        samples = size / fleet.size
-        work = work_graph(problem.graph, fleet.kinds, problem.job, samples=samples, bytes_per_s=1.0)
+    sizes = some[1:] or [problem.job.global_batch]
+    for whole, size in product(node_sizes(problem.graph), sizes):
+        work = work_graph(
+            problem.graph, fleet.kinds, problem.job, samples=size / fleet.size, bytes_per_s=1.0,
+            whole_blocks=whole,
+        )  # fmt: skip
         tried: dict[tuple[int, ...], str] = {}
         for slack in SLACKS:
             yield None
@@ -78,9 +84,9 @@ def min_cut(problem: Problem, evaluator: Evaluator, *, migrate: bool) -> Iterato
             if moved is not None:
                 tried.setdefault(moved, f"{slack:.0%} slack, migrated")
         for device, words in tried.items():
-            strategy = strategy_of_placement(problem, work, fleet, device, size)
             label = f"{words}, on {len(set(device))} devices, microbatches of {size}"
-            yield from judged(problem, evaluator, strategy, label)
+            given = Placed(work, workers, fleet, device)
+            yield from judged_placement(problem, evaluator, given, size, label)
 
 
 def divided(work: WorkGraph, workers: Workers, slack: float) -> tuple[int, ...] | None:
@@ -191,6 +197,7 @@ def _passed(level: Level, caps: Caps, device: npt.NDArray[np.int64]) -> tuple[np
     held = np.bincount(device, level.held_bytes, minlength=parts)
     best, gained, most = device.copy(), 0.0, 0.0
     for _ in every:
+        checkpoint()
         fits = (load + level.seconds[:, None] <= caps.seconds) & (
             held + level.held_bytes[:, None] <= caps.bytes
         )

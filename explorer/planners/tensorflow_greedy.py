@@ -8,12 +8,13 @@ Gradient operations are colocated with their forward ones, so that a node takes 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 from explorer.planners._pieces.earliest_finish import earliest_finish, workers_of
 from explorer.planners._pieces.fleet import fleet_of
-from explorer.planners._pieces.plans import judged, sizes_worth_trying
-from explorer.planners._pieces.scattered import strategy_of_placement
-from explorer.planners._pieces.work_graph import work_graph
+from explorer.planners._pieces.plans import sizes_worth_trying
+from explorer.planners._pieces.scattered import Placed, judged_placement
+from explorer.planners._pieces.work_graph import node_sizes, work_graph
 from explorer.search import SEARCHERS, Searcher, Space
 from explorer.search.evaluator import Candidate, Evaluator
 from explorer.search.problem import Problem
@@ -33,20 +34,25 @@ from explorer.search.problem import Problem
 def tensorflow_greedy(problem: Problem, evaluator: Evaluator) -> Iterator[Candidate | None]:
     """Place the nodes for the whole batch, which the paper does not split, and for some microbatches.
 
+    Nodes are whole blocks first, then single layers as in the paper, so that branches of a block are apart.
+
     Raises:
         InputError: there is no cluster.
     """
     fleet = fleet_of(problem)
     workers = workers_of(problem, fleet)
     some = sizes_worth_trying(problem, fleet.count, replicas=fleet.size)
-    for size in dict.fromkeys((problem.job.global_batch, *some)):
-        samples = size / fleet.size
-        work = work_graph(problem.graph, fleet.kinds, problem.job, samples=samples, bytes_per_s=1.0)
+    sizes = dict.fromkeys((problem.job.global_batch, *some))
+    for whole, size in product(node_sizes(problem.graph), sizes):
+        work = work_graph(
+            problem.graph, fleet.kinds, problem.job, samples=size / fleet.size, bytes_per_s=1.0,
+            whole_blocks=whole,
+        )  # fmt: skip
         yield None
         found = earliest_finish(work, workers)
         yield None
         if found is not None:
-            strategy = strategy_of_placement(problem, work, fleet, found.device, size)
             count = len(set(found.device))
             label = f"greedy on {count} device{'s' * (count > 1)}, microbatches of {size}"
-            yield from judged(problem, evaluator, strategy, label)
+            given = Placed(work, workers, fleet, found.device)
+            yield from judged_placement(problem, evaluator, given, size, label)

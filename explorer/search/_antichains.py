@@ -211,6 +211,9 @@ def _grow(
 ) -> Iterator[tuple[BitArray, IntArray] | None]:
     """Yield states of a module by number of layers, and edges (number before or -1 for its base, number)."""
     width = len(module.layers)
+    if width == 1:  # it reads something before, or is the very first: most modules are of this kind
+        yield np.ones((1, 1), dtype=np.uint64), np.array([[-1, 0]])
+        return
     moves, reads, at_once = _moves(module, above, readers)
     pending: dict[int, list[tuple[BitArray, IntArray]]] = defaultdict(list)
     pending[0].append((np.zeros((1, moves.shape[1]), dtype=np.uint64), np.array([-1])))
@@ -283,11 +286,12 @@ def _assemble(
 ) -> Iterator[States | None]:
     widest = max(rows.shape[1] for rows, _ in parts)
     readers = [mask(targets) for targets in costs.readers]
+    shared = mask(layer for layer, targets in enumerate(costs.readers) if len(targets) > 1)
     before = [0.0, 0.0]
     columns: list[FloatArray] = []
     edges, last = [], -1
     for module, (rows, steps) in zip(modules, parts, strict=True):
-        columns.append(_totals(costs, above, readers, module, rows, before))
+        columns.append(_totals(costs, above, readers, shared, module, rows, before))
         before = columns[-1][:2, -1].tolist()
         edges.append(np.where(steps < 0, last, steps + last + 1))
         last += len(rows)
@@ -309,6 +313,7 @@ def _totals(
     costs: MinibatchCosts,
     above: list[int],
     readers: list[int],
+    shared: int,
     module: _Module,
     rows: BitArray,
     before: Sequence[float],
@@ -327,14 +332,21 @@ def _totals(
         for target in costs.readers[layer]:
             if target in place:
                 maximal &= ~held[place[target]]
-        for v in (layer, *bits(_still_read(layer, above, readers))):
+        for v in (layer, *bits(_still_read(layer, above, readers, shared))):
             needed[v] = needed[v] | maximal if v in needed else maximal
     for v, rows_of in needed.items():
         result[2] += costs.activation_bytes[v] * rows_of
     return result
 
 
-def _still_read(layer: int, above: list[int], readers: list[int]) -> int:
-    """Return the predecessors of a layer with a reader that is neither the layer nor a predecessor of it."""
+def _still_read(layer: int, above: list[int], readers: list[int], shared: int) -> int:
+    """Return the predecessors of a layer with a reader that is neither the layer nor a predecessor of it.
+
+    Args:
+        layer: the layer.
+        above: all layers before each one.
+        readers: readers of each layer.
+        shared: layers with several readers: one of a predecessor's is the layer or before it.
+    """
     other = ~(above[layer] | 1 << layer)
-    return mask(item for item in bits(above[layer]) if readers[item] & other)
+    return mask(item for item in bits(above[layer] & shared) if readers[item] & other)

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from explorer.base.solver_process import answer
+from explorer.base.solver_process import answers
 from explorer.planners._pieces import integer_program
 
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have programs solved in this process: what another one answers is seen by the tests of models."""
-    monkeypatch.setattr(integer_program, "_written", lambda text: json.dumps(answer(json.loads(text))))
+    monkeypatch.setattr(integer_program, "_written", lambda text: json.dumps(answers(json.loads(text))))

@@ -10,7 +10,7 @@ import pytest
 
 from explorer.base.checkpoints import Stopped, watched
 from explorer.planners._pieces import integer_program
-from explorer.planners._pieces.integer_program import CHILD, least
+from explorer.planners._pieces.integer_program import CHILD, Asked, least, solved_each
 from explorer.schedules._milp_program import Program
 
 
@@ -54,6 +54,19 @@ def test_a_process_gets_all_of_a_program_however_short_a_wait_is(
         program.column(1.5 + number % 2, 9.0)
     with watched(count):
         assert least(program)[:2] == (1.5, 2.5)
+
+
+def test_several_programs_are_answered_in_their_order_with_bounds_of_relaxations_too() -> None:
+    """Column 0 is at least twice a number from 0.75 on, which is whole in the second program."""
+    programs = []
+    for whole in (False, True):
+        program = Program()
+        program.column(0.0, 9.0)
+        program.at_least(0.0, (0, 1.0), (program.column(0.75, 4.0, binary=whole), -2.0))
+        programs.append(Asked(program))
+    first, second = solved_each(programs)
+    assert (first.values, first.bound) == ((1.5, 0.75), 1.5)
+    assert (second.values, second.bound) == ((2.0, 1.0), 2.0)
 
 
 def test_the_process_imports_no_more_of_this_project_than_the_reading_of_files() -> None:

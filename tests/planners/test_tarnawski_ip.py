@@ -14,7 +14,15 @@ import pytest
 
 from explorer.base.errors import InputError
 from explorer.planners._pieces.free_nodes import without_free_nodes
+from explorer.planners._pieces.integer_program import solved
 from explorer.planners._pieces.max_load import Pool
+from explorer.planners._pieces.split_program import (
+    by_pairs,
+    loads_of,
+    shared_bound,
+    split_program,
+    tournament,
+)
 from explorer.planners._pieces.work_graph import WorkGraph
 from explorer.planners.tarnawski import exact
 from explorer.planners.tarnawski_ip import Split, splits
@@ -107,14 +115,86 @@ def test_few_nodes_of_the_solver_leave_a_bound_and_a_plan_no_worse_than_contiguo
     assert short.bound_s >= float(np.sum(work.seconds)) / 3 * (1 - 1e-6)  # work alone, shared evenly
 
 
+# ---- parts of the program ---------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("here")
+def test_no_split_is_below_the_bound_that_devices_of_a_kind_share() -> None:
+    """60 graphs: kinds that differ, memory; without transfers and memory it is work spread evenly."""
+    draw, tight = random.Random(17), 0
+    for _ in range(60):
+        kinds = draw.choice([1, 2])
+        work, pools = random_work(draw, kinds=kinds), random_pools(draw, kinds)
+        least, bound = every_split(work, pools), shared_bound(work, pools)
+        assert bound <= least * (1 + 1e-9)
+        tight += math.isfinite(least) and bound > 0.8 * least > 0
+        if kinds == 1 and pools[0].room_bytes == math.inf:
+            assert bound == pytest.approx(work.seconds[0].sum() / pools[0].count, rel=1e-5, abs=1e-9)
+    assert tight > 10
+
+
+@pytest.mark.usefixtures("here")
+def test_the_shared_bound_is_the_least_of_the_whole_relaxation() -> None:
+    draw = random.Random(23)
+    for _ in range(30):
+        kinds = draw.choice([1, 2])
+        work, pools = random_work(draw, most=6, kinds=kinds), random_pools(draw, kinds)
+        every = range(sum(pool.count for pool in pools))
+        program, _ = split_program(work, pools, range(work.count), every, 1.0)
+        program.whole.clear()
+        answer = solved(program)
+        assert shared_bound(work, pools) == pytest.approx(
+            answer.bound if answer.values else 0.0, rel=1e-5, abs=1e-7
+        )
+
+
+@pytest.mark.usefixtures("here")
+def test_two_devices_are_divided_as_well_as_can_be_and_the_others_stay() -> None:
+    """Every division of the nodes of each pair, after rounds that found nothing more."""
+    draw, better = random.Random(29), 0
+    for _ in range(25):
+        work, pools = random_work(draw, most=6), [Pool(count=3, room_bytes=draw.choice([math.inf, 6.0]))]
+        start = [draw.randrange(3) for _ in range(work.count)]
+        if max(loads_of(work, pools, start)) == math.inf:
+            continue
+        rounds = list(by_pairs(work, pools, start, 1000))
+        values = [max(loads_of(work, pools, device)) for device in (start, *rounds)]
+        assert values == sorted(values, reverse=True)
+        better += values[-1] < values[0]
+        found = rounds[-1] if rounds else tuple(start)
+        busiest = max(range(3), key=lambda i: loads_of(work, pools, found)[i])
+        for other in {0, 1, 2} - {busiest}:
+            free = [v for v in range(work.count) if found[v] in (busiest, other)]
+            for choice in itertools.product((busiest, other), repeat=len(free)):
+                device = list(found)
+                for v, i in zip(free, choice, strict=True):
+                    device[v] = i
+                loads = loads_of(work, pools, device)
+                assert max(loads[busiest], loads[other]) >= values[-1] * (1 - 2e-6)
+    assert better > 10
+
+
+def test_each_two_devices_meet_once_in_disjoint_pairs() -> None:
+    for count in range(2, 9):
+        rounds = tournament(count)
+        assert sorted(pair for pairs in rounds for pair in pairs) == [
+            *itertools.combinations(range(count), 2)
+        ]
+        assert all(len({i for pair in pairs for i in pair}) == 2 * len(pairs) for pairs in rounds)
+        assert len(rounds) == count - 1 + count % 2
+
+
 # ---- the authors' own results ----------------------------------------------------------------------
 
 QUICK = {
     "LayerGraphs/bert24_training": 20, "OperatorGraphs/resnet50_inference": 20,
     "LayerGraphs/gnmt_inference": 1, "OperatorGraphs/bert_l-3_inference": 1,
-    "OperatorGraphs/bert_l-6_training": 1,
+    "OperatorGraphs/bert_l-6_training": 1, "LayerGraphs/inceptionv3_inference": 1,
+    "LayerGraphs/resnet50_training": 1, "OperatorGraphs/bert_l-12_inference": 1,
 }  # fmt: skip
 """Workloads, and the nodes of branch and bound after which they are compared."""
+NEAR = {"LayerGraphs/inceptionv3_inference": 1.006, "LayerGraphs/resnet50_training": 1.01}
+"""Most that a split may be over its own bound, where transfers hardly matter."""
 
 
 @pytest.mark.slow
@@ -130,7 +210,7 @@ def test_is_no_worse_than_every_published_column(name: str, reference_dir: Path)
     value, bound = 1e3 * (found.foreign_value or 0.0), 1e3 * (found.lower_bound or 0.0)
     for column in ("dp", "dpl", "expert", "pipedream", "scotch"):
         assert value <= expected.get(column, {}).get("maxLoad", math.inf) * (1 + 1e-9), column
-    assert 0 < bound <= value
+    assert 0 < bound <= value <= NEAR.get(name, math.inf) * bound
     devices = found.details["devices"]
     assert max(device["load_s"] for device in devices) == pytest.approx(found.foreign_value, rel=1e-12)
 

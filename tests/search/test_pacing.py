@@ -107,6 +107,39 @@ def test_who_gives_up_ends_the_thread(asked: int) -> None:
     assert slow.closed == (asked > 0)
 
 
+def test_who_gives_up_just_as_a_step_is_done_ends_the_thread() -> None:
+    """The thread has looked whether it was stopped, was not, and hands the step over to nobody."""
+    closed, handing_over = threading.Event(), threading.Event()
+
+    def steps() -> Iterator[str]:
+        try:
+            yield "first"
+            yield "second"
+        finally:
+            closed.set()
+
+    class Late:
+        """A lock that is released once the worker was stopped."""
+
+        def __init__(self, lock: threading.Lock) -> None:
+            self.acquire, self.lock = lock.acquire, lock
+
+        def release(self) -> None:
+            handing_over.set()
+            until(lambda: worker._stopped)
+            self.lock.release()
+
+    before = threading.active_count()
+    worker: pacing._Worker[str] = pacing._Worker(steps())  # type: ignore[arg-type]
+    worker._done = Late(worker._done)  # type: ignore[assignment]
+    assert worker.start()
+    assert worker.ask(1e-3) is NOT_YET
+    assert handing_over.wait(10.0)
+    worker.stop()
+    until(lambda: threading.active_count() == before)
+    assert closed.is_set()
+
+
 def test_errors_come_where_the_step_was_asked_for() -> None:
     def steps() -> Iterator[int]:
         yield 1

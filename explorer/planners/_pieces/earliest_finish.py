@@ -63,6 +63,13 @@ def workers_of(problem: Problem, fleet: Fleet) -> Workers:
     )
 
 
+def as_priced(fleet: Fleet) -> Workers:
+    """Return the groups of a fleet for work whose transfers are seconds already, the same on every link."""
+    kind = tuple(k for k, own in enumerate(fleet.groups) for _ in own)
+    count = len(kind)
+    return Workers(kind, (math.inf,) * count, np.zeros((count, count)), np.ones((count, count)))
+
+
 def earliest_finish(
     work: WorkGraph, workers: Workers, *, may: Callable[[int], Sequence[int]] | None = None
 ) -> Placement | None:

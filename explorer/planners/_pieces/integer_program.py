@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from tempfile import TemporaryFile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from explorer.base.checkpoints import checkpoint
 from explorer.base.errors import InputError
@@ -34,6 +34,14 @@ class Answer(NamedTuple):
     """Of all columns; empty if it found no solution."""
     bound: float
     """Column 0 is no less in any solution."""
+
+
+class Asked(NamedTuple):
+    """A program, and what the solver begins with."""
+
+    program: Program
+    start: Mapping[int, float] = {}
+    """A solution, by column; columns that are left out are worked out."""
 
 
 def least(program: Program) -> tuple[float, ...]:
@@ -59,15 +67,28 @@ def solved(program: Program, *, start: Mapping[int, float] | None = None, nodes:
     Raises:
         InputError: the solver ended without an answer.
     """
-    asked = {
+    return solved_each([Asked(program, start or {})], nodes=nodes)[0]
+
+
+def solved_each(programs: Sequence[Asked], *, nodes: int = MOST_NODES) -> list[Answer]:
+    """Return what is found for each of several programs in so many nodes, by one process.
+
+    Raises:
+        InputError: the solver ended without an answer.
+    """
+    text = json.dumps([_asked(one.program, one.start, nodes) for one in programs])
+    found = parse_json(_written(text), ours=False, number=False)
+    return [Answer(tuple(one["values"]), one["bound"]) for one in found]
+
+
+def _asked(program: Program, start: Mapping[int, float], nodes: int) -> dict[str, Any]:
+    return {
         "lower": program.lower, "upper": program.upper, "whole": program.whole,
         "least": [least for least, _ in program.rows],
         "columns": [list(terms) for _, terms in program.rows],
         "factors": [list(terms.values()) for _, terms in program.rows],
-        "start": list((start or {}).items()), "target": 0.0, "nodes": nodes, "seconds": 0,
+        "start": list(start.items()), "target": 0.0, "nodes": nodes, "seconds": 0,
     }  # fmt: skip
-    found = parse_json(_written(json.dumps(asked)), ours=False, number=False)
-    return Answer(tuple(found["values"]), found["bound"])
 
 
 @lru_cache(MOST_KNOWN)

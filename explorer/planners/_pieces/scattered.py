@@ -2,22 +2,40 @@
 
 A list schedule orders the stages. They are as coarse as possible without a circle, or, where it is known when
 the nodes start, end where something is sent: a stage is one action, so what a coarse one makes first would
-wait for its end, and branches on two devices would run one after the other.
+wait for its end, and branches on two devices would run one after the other. Coarse ones send less often and
+in larger pieces, which is better where microbatches fill the devices anyway: both are worth judging.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
+from explorer.planners._pieces.earliest_finish import Workers, earliest_finish
 from explorer.planners._pieces.fleet import Fleet
-from explorer.planners._pieces.plans import strategy_of
+from explorer.planners._pieces.plans import judged, strategy_of
 from explorer.planners._pieces.work_graph import WorkGraph
+from explorer.search.evaluator import Candidate, Evaluator
 from explorer.search.problem import Problem
 from explorer.strategies.moves import DeviceGroup, stages_of
 from explorer.strategy import Mesh, Stage, Strategy
 
 SCHEDULE = "spp"
 """A list schedule, whatever stages branch, join and share devices."""
+
+
+class Placed(NamedTuple):
+    """A node graph on devices."""
+
+    work: WorkGraph
+    """Its nodes; seconds of a transfer are `transfer_s` times those of a byte of the link."""
+    workers: Workers
+    """The devices, as they time nodes and transfers."""
+    fleet: Fleet
+    """The groups of devices that they stand for."""
+    device: Sequence[int]
+    """Per node: its device."""
 
 
 def strategy_of_placement(
@@ -52,6 +70,36 @@ def strategy_of_placement(
         for stage in stages
     ]
     return strategy_of(problem, placed, microbatch, schedule=SCHEDULE)
+
+
+def judged_placement(
+    problem: Problem, evaluator: Evaluator, given: Placed, microbatch: int, label: str
+) -> Iterator[Candidate | None]:
+    """Cost a placement with the coarsest stages, and with those that end where something is sent.
+
+    Args:
+        problem: the search problem.
+        evaluator: what costs them.
+        given: the placement.
+        microbatch: samples of a microbatch.
+        label: what the coarsest stages are called.
+    """
+    work, workers, fleet, device = given
+    coarse = strategy_of_placement(problem, work, fleet, device, microbatch)
+    yield from judged(problem, evaluator, coarse, label)
+    found = strategy_of_placement(
+        problem, work, fleet, device, microbatch, starts=starts_of(work, workers, device)
+    )
+    if {stage.layers for stage in found.job.stages} != {stage.layers for stage in coarse.job.stages}:
+        yield from judged(problem, evaluator, found, f"{label}, {len(found.job.stages)} stages")
+
+
+def starts_of(work: WorkGraph, workers: Workers, device: Sequence[int]) -> tuple[float, ...]:
+    """Return when nodes start if each runs on its device as soon as it is ready, whatever they hold."""
+    roomy = workers._replace(room_bytes=(math.inf,) * len(workers.kind))
+    found = earliest_finish(work, roomy, may=lambda v: (device[v],))
+    assert found is not None  # the planner put every node where it may run
+    return found.start_s
 
 
 def runs(work: WorkGraph, device: Sequence[int], starts: Sequence[float]) -> list[tuple[int, ...]]:

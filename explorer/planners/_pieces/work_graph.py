@@ -104,6 +104,11 @@ def work_graph(
     )
 
 
+def node_sizes(graph: LayerGraph) -> tuple[bool, ...]:
+    """Return the values of `whole_blocks` that make different nodes: blocks first, then layers."""
+    return (True, False) if any(stop - start > 1 for start, stop in units(graph)) else (False,)
+
+
 def summed(node: IntArray, values: FloatArray, count: int) -> FloatArray:
     """Return the sums of values by their nodes: shape (count,)."""
     found = np.zeros(count)
