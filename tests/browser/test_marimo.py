@@ -46,7 +46,6 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
-    pytest.importorskip("marimo", reason="marimo is not installed; it is no dependency of this package")
     (tmp_path / "app.py").write_text(APP)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
