@@ -19,9 +19,10 @@ import numpy.typing as npt
 from explorer.schedules import SCHEDULES
 from explorer.schedules.spec import ROUNDING, Pipeline, Schedule
 from explorer.search._devices import DeviceOrder
-from explorer.search._frames import INTERLEAVED, USUAL, Frame, Frames
+from explorer.search._frames import INTERLEAVED, USUAL, BoolArray, Frame, Frames
 from explorer.search._layout_costs import LayoutCosts
 from explorer.search._least_bytes import any_level, fitting, states_needed, with_activations
+from explorer.search._least_exchanges import slowed_by_gathers
 from explorer.search._quick_bounds import (
     Before,
     few_in_flight_s,
@@ -43,6 +44,8 @@ IntArray = npt.NDArray[np.int64]
 
 MOST_CONTEXT = 16
 """Most devices that share a sequence."""
+GATHERING = 3
+"""ZeRO level from which on weights are gathered."""
 _REF = 8
 """Positions and microbatches of the pipeline in which the bubbles of schedules are compared."""
 
@@ -172,7 +175,8 @@ def make_block(
         need[~there] = np.inf
         fits[np.unravel_index(need.argmin(), need.shape)] = True
     rows, again = np.nonzero(fits)
-    least, slow = yield from _seconds_of(problem, costs, schedule, frame, rows, again)
+    gathers = ~any_level(levels[:GATHERING])[rows, again] & (not problem.rules)
+    least, slow = yield from _seconds_of(problem, costs, schedule, frame, rows, again, gathers)
     grid = frame.grid[rows]
     np.maximum(least, forced[rows, again], out=least)
     if len(np.unique(costs.kinds)) == 1 and not problem.rules:  # replicas may take samples by speed
@@ -197,10 +201,25 @@ def make_block(
 
 
 def _seconds_of(
-    problem: Problem, costs: LayoutCosts, schedule: Schedule, frame: Frame, rows: IntArray, again: IntArray
+    problem: Problem,
+    costs: LayoutCosts,
+    schedule: Schedule,
+    frame: Frame,
+    rows: IntArray,
+    again: IntArray,
+    gathers: BoolArray,
 ) -> Generator[None, None, tuple[FloatArray, FloatArray]]:
     """Return the seconds of a step of rows at least, and those of all layers where they take longest; yield
     between the sizes of microbatches.
+
+    Args:
+        problem: the search problem.
+        costs: costs of the layout.
+        schedule: the schedule.
+        frame: its pipelines.
+        rows: rows of the frame.
+        again: recomputation of each.
+        gathers: which of them gather their weights, whatever else they choose.
     """
     size = frame.size[rows]
     least, slow = np.zeros((2, len(rows)))
@@ -216,6 +235,10 @@ def _seconds_of(
         if used_places is not None:
             here = least_at_places(costs, schedule, frame, used_places, rows[mine], again[mine], samples)
             least[mine] = np.maximum(least[mine], here)
+        beside = mine[gathers[mine]]
+        if len(beside):
+            here = slowed_by_gathers(costs, schedule, frame, rows[beside], again[beside], samples)
+            least[beside] = np.maximum(least[beside], here)
         slow[mine] = costs.most_s(samples)[again[mine]]
     waits = costs.waits(frame.replicas)[frame.grid[rows]]
     return least * waits, slow * waits

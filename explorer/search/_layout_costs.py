@@ -192,6 +192,11 @@ class LayoutCosts:
             self._waited[devices] = min(factor(one, devices) / factor(one, one.devices) for one in every)
         return self._waited[devices]
 
+    @property
+    def slowdown(self) -> float:
+        """How much longer work takes beside exchanges, on the slowest kind of a row."""
+        return self.table.overlap_slowdown(self._choice)
+
     def most_s(self, samples: int) -> FloatArray:
         """Return the (recomputations,) seconds of all layers, on the place where they take longest."""
         found = [self.seconds(samples, place).once[self.stages.whole] for place in range(len(self.places))]

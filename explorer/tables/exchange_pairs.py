@@ -46,6 +46,12 @@ class Seconds(NamedTuple):
     comm: FloatArray | None = None
     """Collectives inside the lane, of a forward and a backward; None where no schedule hides them."""
 
+    def take(self, some: IntArray) -> Seconds:
+        """Return those of some plans."""
+        comm = None if self.comm is None else self.comm[:, some]
+        forward, backward = self.forward[:, some], self.backward[:, some]
+        return Seconds(forward, backward, self.input_grad[:, some], self.weight_grad[:, some], comm)
+
     def work(self, apart: str, held: Held) -> FloatArray:
         """Return the (P, N) seconds of work of positions between two weight gradients of one stage."""
         if apart == "weight":
@@ -267,6 +273,17 @@ class Pairs:
         more = np.maximum(0.0, busy - longer.work(self.schedule.apart, self.held))[self.home]
         more /= len(self.held[0])
         return longer._replace(backward=longer.backward + more, weight_grad=longer.weight_grad + more)
+
+    def surely_slowed(self) -> tuple[Seconds, IntArray]:
+        """Return the seconds of stages beside gathers of their weights, which slow every action that gathers
+        by itself (ZeRO 3), and the numbers of the plans of which some do.
+        """
+        work, gathers = self.seconds, (self.zero >= 3) & (self.run == 1)
+        behind = self.exchange.fetch * gathers
+        parts = (work.forward, work.backward, work.input_grad)
+        slowed = [part + self.exchange.slowdown * np.minimum(behind, part) for part in parts]
+        some = np.flatnonzero((self.exchange.slowdown * behind).any(axis=0))
+        return Seconds(slowed[0], slowed[1], slowed[2], work.weight_grad, work.comm), some
 
     def _slowed(self) -> Seconds:
         """Return the seconds of stages beside exchanges, which slow them (`pricing.exchanges_beside`)."""

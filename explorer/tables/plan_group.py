@@ -146,10 +146,28 @@ class PlanGroup:
             spans = self.shape.schedule.guessed(of, self.shape.schedule.lower(of))
             after = np.maximum(made.after()[self.shape.begins], swaps.guess[:, other])
             likely = (spans[self.shape.begins] + self.shape.schedule.updates(of) * after).max(axis=0)
-            sure = np.maximum(lower[some], made.channels(alike=self.shape.period > 0))
+            alike = self.shape.period > 0
+            sure = np.maximum(lower[some], made.channels(alike=alike))
+            if alike or self.shape.grid.copies == 1:
+                np.maximum(sure, self._slowed(made, transfers[0], swaps.lower[:, other]), out=sure)
             mine = (pairs.place >= start) & (pairs.place < start + CHUNK)
             place = pairs.place[mine] - start
             guess[found[mine]], lower[found[mine]] = likely[place], sure[place]
+
+    def _slowed(self, made: Pairs, transfers: FloatArray, after: FloatArray) -> FloatArray:
+        """Return the (N,) seconds of a step that are sure of plans whose gathers slow work; 0 of others.
+
+        Args:
+            made: the plans.
+            transfers: (S - 1, N) seconds of transfers alone.
+            after: (P, N) seconds after the last gradient that are sure.
+        """
+        found, (seconds, rows) = np.zeros(len(made.m)), made.surely_slowed()
+        if len(rows):
+            of = self._cores.pipelines(made.m[rows], seconds.take(rows), transfers[:, rows])
+            spans = self._cores.sure_spans(of)[self.shape.begins]
+            found[rows] = (spans + self.shape.schedule.updates(of) * after[:, rows]).max(axis=0)
+        return found
 
     @staticmethod
     def _shared(swaps: Swaps, some: IntArray, transfer_s: FloatArray) -> Shared:
