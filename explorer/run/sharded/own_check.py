@@ -92,8 +92,8 @@ def _dtype(run: OwnExecution) -> torch.dtype:
 
 
 def _blank(ways: OwnShapes, name: str, pieces: Pieces) -> torch.Tensor:
-    value = ways.program.value_at(name)
-    return torch.zeros(pieces.shape(ways.axes(name)), dtype=value.dtype)
+    dtype = getattr(torch, ways.program.dtype_at(name))
+    return torch.zeros(pieces.shape(ways.axes(name)), dtype=dtype)
 
 
 def _require_alike(model: OwnModel, whole: OwnExecution, here: Here, data: Samples, layer: Layer) -> None:

@@ -75,8 +75,9 @@ SMALL = (
 CONFIGURED = (
     *(Way("t5", 1, 2, zero) for zero in (1, 3)),
     Way("t5", 2, 2, 2),
-    *(Way("mixtral", 1, 2, zero, dtype="fp32", optimizer="sgd") for zero in (2, 3)),
-    Way("mixtral", 2, 2, 3, dtype="fp32", optimizer="sgd"),
+    *(Way("mixtral", 1, 2, zero, optimizer="sgd") for zero in (2, 3)),
+    Way("mixtral", 1, 2, 3, dtype="fp32", optimizer="sgd"),
+    Way("mixtral", 2, 2, 3, optimizer="sgd"),
 )
 TENSOR, TWO = (("tensor", 2),), megatron_layout()
 SEQUENCE = megatron_layout(sequence_parallel=True)
@@ -111,13 +112,15 @@ EXPERTS = (("experts", "tensor"), *SEQUENCE)
 CONFIGURED_LANES = (
     Way("mixtral", 1, 1, 0, layout=EXPERTS, axes=TENSOR, dtype="fp32", optimizer="sgd"),
     Way("t5", 1, 1, 0, layout=TWO, axes=TENSOR, dtype="fp32"),
-    Way("mixtral", 1, 1, 0, layout=TWO, axes=TENSOR, dtype="fp32", optimizer="sgd"),
+    Way("mixtral", 1, 1, 0, layout=EXPERTS, axes=TENSOR),
+    Way("mixtral", 1, 1, 0, layout=TWO, axes=TENSOR),
     Way("t5", 2, 1, 0, layout=TWO, axes=TENSOR),
-    Way("mixtral", 2, 1, 0, layout=TWO, axes=TENSOR, dtype="fp32", optimizer="sgd"),
+    Way("mixtral", 2, 1, 0, layout=TWO, axes=TENSOR, optimizer="sgd"),
     Way("mixtral", 1, 2, 0, dtype="fp32", optimizer="sgd", experts=True),
-    Way("mixtral", 2, 2, 0, dtype="fp32", optimizer="momentum", experts=True),
-    Way("mixtral", 1, 2, 3, dtype="fp32", optimizer="sgd", experts=True),
-    Way("mixtral", 1, 4, 0, dtype="fp32", optimizer="sgd", experts=True),
+    Way("mixtral", 1, 2, 0, experts=True),
+    Way("mixtral", 2, 2, 0, experts=True),
+    Way("mixtral", 1, 2, 3, experts=True),
+    Way("mixtral", 1, 4, 0, experts=True),
 )
 FULL_WIDTH = tuple(
     Way(f"wide {name}", pipeline, 2, zero, dtype=dtype, optimizer="sgd")
