@@ -32,6 +32,9 @@ ELEMENTS = 5e7
 CARRIED = ("Mesh.axes", "Stage.axis_shares", "Stage.shardings", "Parameter.name", "Parameter.density")
 """Fields that lanes of several ranks take over or count, besides those of every likeness."""
 
+COUNTED = ("devices: ", "pipeline devices: ")
+"""Beginnings of what a likeness says of its lanes, which the table of what is less says of their ranks."""
+
 
 def lane_axes(strategy: JobStrategy, ranks: int) -> tuple[tuple[str, int], ...]:
     """Return the mesh axes of a lane here, each no longer than the plan's; () if the plan has none.
@@ -39,9 +42,9 @@ def lane_axes(strategy: JobStrategy, ranks: int) -> tuple[tuple[str, int], ...]:
     On four ranks and more a plan of several lanes keeps two of them.
 
     Raises:
-        InputError: stages of unlike layouts, or layers over devices of several lanes.
+        InputError: stages of unlike layouts.
     """
-    wanted = request_of(strategy).sizes
+    wanted = request_of(strategy, apart=True).sizes
     lanes = len({row for stage in strategy.stages for mesh in stage.meshes for row in mesh.rows})
     room = ranks // 2 if lanes > 1 and ranks > 3 else ranks
     sizes = dict.fromkeys((name for name, _ in wanted), 1)
@@ -57,12 +60,13 @@ def lane_axes(strategy: JobStrategy, ranks: int) -> tuple[tuple[str, int], ...]:
 
 
 def lane_of(strategy: JobStrategy, ranks: int) -> LaneLayout:
-    """Return the layout of a plan's lanes, over as many ranks as there are.
+    """Return the layout of a plan's lanes, over as many ranks as there are; layers over several lanes are
+    for others to lay out.
 
     Raises:
-        InputError: stages of unlike layouts, or layers over devices of several lanes.
+        InputError: stages of unlike layouts.
     """
-    axes, request = dict(lane_axes(strategy, ranks)), request_of(strategy)
+    axes, request = dict(lane_axes(strategy, ranks)), request_of(strategy, apart=True)
     return LaneLayout(
         layout=tuple(pair for pair in request.layout if pair[1] in axes), axes=tuple(axes.items()),
         exceptions=tuple((item.layers, item.layout) for item in request.overrides),
@@ -94,24 +98,26 @@ def own_on_lanes(
         elsewhere: where it will run, if not here.
 
     Raises:
-        InputError: what `own_scaled` refuses, or a layer that cannot be cut so.
+        InputError: what `own_scaled` refuses, a layer that cannot be cut so, or layers over several lanes
+            that are no experts, or of which the lanes here cannot hold equal parts.
     """
     from explorer.run.sharded.own_check import require_pieces  # imports torch
 
     strategy = resolved.plan.strategy.job
-    request, lane = request_of(strategy), lane_of(strategy, ranks)
+    request, lane = request_of(strategy, apart=True), lane_of(strategy, ranks)
     scaled, rows = own_scaled(
         resolved, ranks=ranks // lane.lane_ranks, most_s=most_s, lane=lane, elsewhere=elsewhere
     )
     same, less = _axes_here(request, lane)
-    if isinstance(scaled.model, OwnModel):
+    if isinstance(scaled.model, OwnModel) and not scaled.model.spread:
+        request_of(strategy)  # refuses layers over several lanes
         for samples in sorted({stage.microbatch_samples for stage in scaled.strategy.stages}):
             require_pieces(scaled.model, samples)
     said = ("unequal shares along", "layers laid out apart from their stage")
     lost = [
         text
         for text in scaled.not_validated
-        if "parallelism: " not in text and not (lane.axes and text.startswith(said))
+        if "parallelism: " not in text and not (lane.axes and text.startswith((*said, *COUNTED)))
     ]
     words = f"layers cut over the {lane.lane_ranks} ranks of a lane"
     return replace(scaled, validated=(*scaled.validated, words, *same), not_validated=(*lost, *less)), rows

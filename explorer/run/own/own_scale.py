@@ -112,7 +112,7 @@ def own_scaled(
     shortened = _rows(resolved, like, tokens, own.model.keep)
     own_words = {"ratio of the stages' times"}
     lost = [text for text in like.not_validated if not _carried(text)]
-    experts = None if lane.axes else spread_experts(model, own.graph, named, made, strategy.stages)
+    experts = spread_experts(model, own.graph, named, made, strategy.stages)
     said: list[str] = []
     if experts is not None:
         model, made = experts.model, list(experts.stages)
@@ -140,15 +140,15 @@ def own_scaled(
 
 
 def _require_pieces(model: OwnModel, stages: Sequence[Stage]) -> None:
-    """Refuse own layers that cannot run on the pieces that replicas hold.
+    """Refuse own layers that cannot run on the pieces that ranks of several replicas hold.
 
     Raises:
         InputError: a layer that has no arithmetic for its pieces.
     """
     from explorer.run.sharded.own_check import require_pieces  # imports torch
 
-    for samples in sorted({stage.microbatch_samples for stage in stages}):
-        require_pieces(model, max(1, samples // model.mesh_axes[0][1]))
+    for samples in sorted({s.microbatch_samples // len(s.meshes[0].rows) for s in stages}):
+        require_pieces(model, max(1, samples))
 
 
 def _laid_out(own: OwnSource, lane: LaneLayout, named: Mapping[str, str], plan: LayerGraph) -> OwnModel:

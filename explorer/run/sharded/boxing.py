@@ -56,6 +56,12 @@ class Boxer:
             return torch.zeros_like(whole)
         return whole
 
+    def cut_apart(self, own: torch.Tensor, placement: TensorPlacement) -> torch.Tensor:
+        """Return this rank's piece of a tensor of its own samples alone."""
+        for position, indices in enumerate(self._indices(placement, self.mesh.place)[1:], start=1):
+            own = _take(own, position, indices)
+        return own
+
     def convert(
         self, x: torch.Tensor, source: TensorPlacement, steps: Sequence[Step], *, added: bool = False
     ) -> torch.Tensor:

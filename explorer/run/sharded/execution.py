@@ -234,14 +234,24 @@ class ShardedExecution:
         """Return this rank's piece of a parameter."""
         return self.boxer(name).cut(whole.unsqueeze(0), self.stored[name].placement).squeeze(0)
 
-    def add_up(self, gradients: Mapping[str, torch.Tensor]) -> Tensors:
-        """Return the gradients of parameters made whole: partial sums are added over the ranks."""
+    def cut_own(self, name: str, own: torch.Tensor) -> torch.Tensor:
+        """Return this rank's piece of a tensor between its layers, of samples that are its own already."""
+        placement = self.whole.rest(self.position[name]).placement
+        return self.boxer(name).cut_apart(own, placement)
+
+    def add_up(self, gradients: Mapping[str, torch.Tensor], *, carved: bool = True) -> Tensors:
+        """Return the gradients of parameters made whole: partial sums are added over the ranks.
+
+        `carved`: over axes that are carved out of the replicas, too; else whoever exchanges between replicas
+        adds them.
+        """
         found = {}
         for name, gradient in gradients.items():
             total = gradient
             with self.mesh.meter.about("update", name):
                 for a, count in self.stored[name].sums:
-                    total = block_sum(self.mesh.lines[a], total, count)
+                    if carved or not self.axes[a].carved:
+                        total = block_sum(self.mesh.lines[a], total, count)
             found[name] = total
         return found
 

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -95,6 +95,13 @@ class RankMesh:
     """Bytes that this rank sent over any of them."""
     device: torch.device
     """Device on which its tensors live."""
+
+    def with_line(self, line: Line) -> RankMesh:
+        """Return the mesh with one more axis, the fastest, along which this rank has a line."""
+        return replace(
+            self, axes=(*self.axes, (line.axis, line.size)), place=(*self.place, line.place),
+            lines=(*self.lines, line),
+        )  # fmt: skip
 
 
 def imagined_mesh(axes: Sequence[tuple[str, int]], device: torch.device) -> RankMesh:

@@ -24,7 +24,7 @@ from explorer.run.ranks.sweeps import Interval
 from explorer.run.ranks.transport import Transport
 from explorer.run.ranks.units import Units
 from explorer.run.sharded.flat_weights import FlatWeights, ShardLines
-from explorer.run.sharded.lanes import LanePlace, LaneTransport, open_lanes, open_replicas
+from explorer.run.sharded.lanes import LanePlace, LaneTransport, open_lanes, over_replicas
 from explorer.run.sharded.layout_model import LayoutModel
 from explorer.run.sharded.layout_units import LayoutUnits
 from explorer.run.sharded.shard_lines import open_shards
@@ -90,12 +90,22 @@ class ShardedCompute(Compute):
         self.late: dict[tuple[Piece, int], tuple[list[torch.Tensor], list[torch.Tensor | None]]] = {}
 
     def _group_names(self) -> list[tuple[str, ...]]:
-        """Return the parameters that replicas add up: not those of which each holds its own part."""
+        """Return the parameters that each group adds up: of those laid out over several replicas the group
+        of this rank's replicas with the same part, of all others the group of all replicas.
+        """
         found = super()._group_names()
         if not isinstance(self.model, LaneLayout) or not self.model.spread or self.layers is None:
             return found
         apart = self.layers.held_apart(range(len(self.model.units)))
-        return [tuple(name for name in names if name not in apart) for names in found]
+        lanes = self.model.spread_axis[1] // self.model.lane_ranks
+        for g, group in enumerate(self.skeleton.holders):
+            parts = {piece.replica % lanes for piece in group.pieces}
+            mine = bool(set(group.pieces) & set(self.pieces))
+            found[g] = tuple(
+                name for name in found[g]
+                if (len(parts) == 1 and mine if name in apart else len(parts) == lanes)
+            )  # fmt: skip
+        return found
 
     # -- gathers ----------------------------------------------------------------------------------
 
@@ -300,11 +310,10 @@ class Opened(NamedTuple):
 def open_sharded(case: RunCase, lanes: RankLanes, transport: Transport) -> Opened:
     """Make lanes, process groups and pieces of a sharded case; every rank calls it."""
     layout = case.model if isinstance(case.model, LaneLayout) else LaneLayout()
-    if layout.spread:
-        where = open_replicas(lanes, layout.spread_axis, device=transport.device)
-    else:
-        where = open_lanes(layout.axes, len(lanes.program.programs), device=transport.device)
     each = case.lane_ranks
+    where = open_lanes(layout.axes, len(lanes.program.programs), device=transport.device)
+    if layout.spread:
+        where = over_replicas(where, lanes, layout.spread_axis, each=each)
     joined = LaneTransport(transport=transport, ranks=each, where=where)
     joined.open(lanes.wires, lanes.groups)
     shards = open_shards(lanes, where, ranks=each)

@@ -47,13 +47,13 @@ class Way(NamedTuple):
     layout: tuple[tuple[str, str], ...] = ()
     axes: tuple[tuple[str, int], ...] = ()
     schedule: str = "1f1b"
-    experts: bool = False
-    """Whether experts are laid out over the replicas."""
+    experts: int = 0
+    """Ranks of the replicas over which experts are laid out; 0 for none."""
 
     @property
     def name(self) -> str:
         axes = "".join(f" {name} {size}" for name, size in self.axes)
-        experts = " experts" * self.experts
+        experts = f" experts {self.experts}" if self.experts else ""
         return f"{self.model} {self.pipeline} x {self.replicas} zero {self.zero}{axes}{experts}"
 
     @property
@@ -116,11 +116,19 @@ CONFIGURED_LANES = (
     Way("mixtral", 1, 1, 0, layout=TWO, axes=TENSOR),
     Way("t5", 2, 1, 0, layout=TWO, axes=TENSOR),
     Way("mixtral", 2, 1, 0, layout=TWO, axes=TENSOR, optimizer="sgd"),
-    Way("mixtral", 1, 2, 0, dtype="fp32", optimizer="sgd", experts=True),
-    Way("mixtral", 1, 2, 0, experts=True),
-    Way("mixtral", 2, 2, 0, experts=True),
-    Way("mixtral", 1, 2, 3, experts=True),
-    Way("mixtral", 1, 4, 0, experts=True),
+    Way("mixtral", 1, 2, 0, dtype="fp32", optimizer="sgd", experts=2),
+    Way("mixtral", 1, 2, 0, experts=2),
+    Way("mixtral", 2, 2, 0, experts=2),
+    Way("mixtral", 1, 2, 3, experts=2),
+    Way("mixtral", 1, 4, 0, experts=4),
+    Way("mixtral", 1, 4, 0, experts=2),
+    Way("mixtral", 1, 4, 2, experts=2),
+    *(Way("mixtral", 1, 2, 0, layout=layout, axes=TENSOR, experts=4) for layout in (SEQUENCE, TWO)),
+    Way("mixtral", 1, 2, 0, layout=SEQUENCE, axes=TENSOR, experts=4, dtype="fp32", optimizer="sgd"),
+    Way("mixtral", 1, 2, 0, layout=SEQUENCE, axes=TENSOR, experts=2),
+    Way("mixtral", 1, 2, 3, layout=SEQUENCE, axes=TENSOR, experts=4),
+    Way("mixtral", 2, 2, 0, layout=SEQUENCE, axes=TENSOR, experts=4),
+    Way("mixtral", 1, 4, 0, layout=TWO, axes=TENSOR, experts=4),
 )
 FULL_WIDTH = tuple(
     Way(f"wide {name}", pipeline, 2, zero, dtype=dtype, optimizer="sgd")
@@ -170,7 +178,7 @@ def prepared(way: Way) -> Prepared:
     experts = tuple(layer.name for layer in own.graph.layers if layer.kind == "experts")
     if way.experts:
         spread = ((experts, expert_layout()),)
-        own = own._replace(model=replace(own.model, spread=spread, spread_axis=("expert", way.replicas)))
+        own = own._replace(model=replace(own.model, spread=spread, spread_axis=("expert", way.experts)))
     each = way.ranks // way.pipeline
     size = 4 * way.replicas if way.model == "resnet" else max(2, way.replicas)
     stages = tuple(
@@ -187,7 +195,7 @@ def prepared(way: Way) -> Prepared:
     )  # fmt: skip
     if way.experts:
         stages = tuple(
-            replace(stage, shardings=expert_shardings(stage.layers, stage.meshes, experts, way.replicas))
+            replace(stage, shardings=expert_shardings(stage.layers, stage.meshes, experts, way.experts))
             for stage in stages
         )
     batch = 4 if "wide" in way.model else 8

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import pytest
 
 from explorer.base.errors import InputError
 from explorer.run import make_experiment
+from explorer.run.cases.sharded_likeness import own_on_lanes
 from explorer.run.judging.wire_bytes import INSIDE
 from explorer.run.own.own_model import OwnModel
 from explorer.run.own.own_scale import own_scaled
@@ -139,12 +141,45 @@ def test_experts_over_replicas_run_on_the_replicas_that_there_are() -> None:
         assert ("expert parallelism over replicas: 4" in scaled.validated) == (ranks == 4)
 
 
-def test_experts_of_which_replicas_cannot_hold_equal_parts_stay_whole() -> None:
+def test_experts_over_fewer_replicas_than_there_are_stand_there_several_times() -> None:
     resolved = plan(configuration("mixtral"), tokens=8, microbatches=2, expert=2, replicas=8)
     scaled, _ = own_scaled(resolved, ranks=8)
     assert isinstance(scaled.model, OwnModel)
+    assert scaled.model.mesh_axes == (("expert", 2),)
+    (stage,) = scaled.strategy.stages
+    assert {mesh.axes for item in stage.shardings for mesh in item.meshes} == {((REPLICA, 4), ("expert", 2))}
+    assert "expert parallelism over replicas: 2" in scaled.validated
+
+
+def test_experts_of_which_replicas_cannot_hold_equal_parts_stay_whole() -> None:
+    resolved = plan(configuration("three experts"), tokens=8, microbatches=2, expert=2, replicas=2)
+    scaled, _ = own_scaled(resolved, ranks=2)
+    assert isinstance(scaled.model, OwnModel)
     assert not scaled.model.spread
     assert any("laid out apart" in text for text in scaled.not_validated)
+
+
+def test_experts_go_over_whole_lanes_of_several_ranks() -> None:
+    """Of 2 replicas of 2 ranks all 4 share 4 experts; of one lane both, which is said."""
+    resolved = plan(configuration("mixtral"), tokens=8, microbatches=4, tensor=2, expert=4, replicas=2)
+    for ranks in (2, 4):
+        scaled, _ = own_on_lanes(resolved, ranks=ranks, most_s=inf)
+        assert isinstance(scaled.model, OwnModel)
+        assert scaled.model.mesh_axes == (("tensor", 2), ("expert", ranks))
+        (stage,) = scaled.strategy.stages
+        assert [mesh.axes for mesh in stage.meshes] == [((REPLICA, ranks // 2), ("tensor", 2))]
+        assert [mesh.axes for item in stage.shardings for mesh in item.meshes] == [
+            ((REPLICA, 1), ("expert", ranks))
+        ]
+        less = "expert parallelism over replicas: 4 devices in the plan, 2 here" in scaled.not_validated
+        assert less == (ranks == 2)
+        assert not any("laid out apart" in text for text in scaled.not_validated)
+
+
+def test_experts_that_lanes_cannot_hold_in_equal_parts_are_refused_there() -> None:
+    resolved = plan(configuration("three experts"), tokens=8, microbatches=4, tensor=2, expert=2, replicas=2)
+    with pytest.raises(InputError, match="run over devices of several lanes"):
+        own_on_lanes(resolved, ranks=4, most_s=inf)
 
 
 @pytest.mark.slow
@@ -155,6 +190,7 @@ def test_experts_of_which_replicas_cannot_hold_equal_parts_stay_whole() -> None:
         ("models_of_transformers", 4),
         ("lanes_of_transformers", 2),
         ("lanes_of_transformers", 4),
+        ("lanes_of_transformers", 8),
         ("full_width_models", 2),  # four of them do not fit 24 GB
         ("full_width_lanes", 2),
     ],
