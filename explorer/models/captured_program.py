@@ -91,6 +91,11 @@ class CapturedProgram:
         found = str(self.value_at(tensor).dtype).removeprefix("torch.")
         return "float64" if found == "float32" and self.is_in_fp64 else found
 
+    def parameter_dtype(self, name: str) -> Any:
+        """Return the data type of a parameter."""
+        node = next(node for node, known in self.parameter_of.items() if known == name)
+        return _values(self.module.graph)[node].dtype
+
     @property
     def shapes_for_several(self) -> Mapping[str, tuple[int, ...]]:
         """Shape of every tensor that layers pass on, for as many samples as it was captured with."""

@@ -26,6 +26,8 @@ class LaneLayout:
     """(layers, layout) of layers laid out over ranks of several replicas of their stage (experts)."""
     spread_axis: tuple[str, int] = ("", 1)
     """Mesh axis of these layers: so many consecutive ranks of all replicas, whole lanes."""
+    tiles: tuple[str, ...] = ()
+    """Mesh axes whose collectives go in tiles beside the products that they feed or come from."""
 
     @property
     def lane_ranks(self) -> int:
@@ -36,7 +38,7 @@ class LaneLayout:
     def whole(self) -> Self:
         """The same layers on one rank."""
         return replace(
-            self, layout=(), axes=(), exceptions=(), uneven=(), spread=(), spread_axis=("", 1)
+            self, layout=(), axes=(), exceptions=(), uneven=(), spread=(), spread_axis=("", 1), tiles=()
         )  # fmt: skip
 
     @property

@@ -37,7 +37,7 @@ from explorer.run.own.shortening import (
     whole_blocks,
 )
 from explorer.run.own.spread_experts import spread_experts
-from explorer.strategy import REPLICA, Mesh, Sharding, Stage
+from explorer.strategy import REPLICA, TILES, Mesh, Sharding, Stage
 
 STEP_S, MOST_STEP_S = 1.2, 6.0
 """Wanted seconds of a step in one process, and those above which own layers run only if asked for by name."""
@@ -173,6 +173,7 @@ def _laid_out(own: OwnSource, lane: LaneLayout, named: Mapping[str, str], plan: 
         )  # fmt: skip
     return replace(
         own.model, layout=lane.layout, axes=lane.axes, exceptions=exceptions, uneven=lane.uneven,
+        tiles=lane.tiles,
         planned=planned,
     )  # fmt: skip
 
@@ -189,6 +190,7 @@ def on_lane(stage: Stage, model: LaneLayout) -> Stage:
     )
     return replace(
         stage, meshes=meshes, layout=model.layout, axis_shares=model.uneven,
+        overlap=tuple((axis, TILES) for axis in model.tiles),
         shardings=tuple(Sharding(layers=item, layout=layout) for item, layout in model.exceptions),
     )  # fmt: skip
 

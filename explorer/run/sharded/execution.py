@@ -9,21 +9,32 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
 
 from explorer.base.errors import InputError
-from explorer.graph import Layer, LayerGraph
+from explorer.graph import Layer, LayerGraph, Use
 from explorer.run.sharded import attention, routing, windows
 from explorer.run.sharded import kinds as k
 from explorer.run.sharded.boxing import Boxer, Want, arrive
 from explorer.run.sharded.here import Here
 from explorer.run.sharded.mesh import RankMesh
+from explorer.run.sharded.overlapped import Arriving, gathered
 from explorer.run.sharded.pieces import Dimensions
 from explorer.run.sharded.sums import block_sum
+from explorer.run.sharded.tiled import (
+    InTiles,
+    TileAxes,
+    gather_in_tiles,
+    made_in_tiles,
+    scatter_in_tiles,
+    summed_in_tiles,
+    tile_axes,
+    whole_of,
+)
 from explorer.sharding.derive import Signature
 from explorer.sharding.layer_plan import signature_over
 from explorer.sharding.stage import GraphSharding, Request
@@ -82,6 +93,7 @@ class ShardedExecution:
         samples: samples that the ranks of the mesh work on together.
         layers: names of the layers to run; all if None.
         options: per layer what the graph does not say of it, see `Here.options`.
+        tiles: mesh axes whose collectives go in tiles beside products, where these can.
 
     Raises:
         InputError: a kind of layer that cannot be run, or a mesh of other axes.
@@ -96,10 +108,13 @@ class ShardedExecution:
         samples: int,
         layers: Sequence[str] | None = None,
         options: Mapping[str, Mapping[str, Any]] | None = None,
+        tiles: Collection[str] = (),
     ) -> None:
         self.graph, self.mesh = graph, mesh
         self.whole = GraphSharding(graph, request)
         self.axes = self.whole.axes
+        self.tiled = frozenset(a for a, axis in enumerate(self.axes) if axis.name in tiles)
+        self._scatters: dict[str, InTiles | None] = {}
         if (wanted := mesh_axes(graph, request)) != mesh.axes:
             raise InputError("another mesh", key="mesh", found=str(mesh.axes), allowed=str(wanted))
         chosen = set(layers) if layers is not None else {layer.name for layer in graph.layers}
@@ -269,11 +284,11 @@ class ShardedExecution:
         Returns:
             What nobody reads, as it was written, and what layers outside read, as it rests.
         """
-        at: dict[str, dict[Want, torch.Tensor]] = {}
+        at: dict[str, dict[Want, torch.Tensor | Arriving]] = {}
         found: dict[str, Made] = {}
         for name, x in inputs.items():
             rest = self.whole.rest(self.position[name]).placement
-            at[name] = arrive(self.boxer(name), x, rest, rest, self._wants(name))
+            at[name] = self._arrive(name, x, rest, rest, self._wants(name))
         held = self._weights(weights)
         for layer in self.layers:
             here = self.here[layer.name]
@@ -283,34 +298,120 @@ class ShardedExecution:
                 for use, *states in zip(layer.reads, plan.reads, plan.read_gradients, strict=True)
             ]
             own = [held[layer.name, use.name] for use in layer.parameters]
+            if (way := self._scatter(here)) is not None:
+                self._take_sum(here, way, list(map(whole_of, reads)), own, at, found)
+                continue
             with self.mesh.meter.about("forward", layer.name):
-                made = self.compute(here, reads, own)
+                made = self._made(here, reads, own)
             for number, y in enumerate(made if isinstance(made, tuple) else (made,)):
                 self._take_in(layer, number, y, at, found)
         return found
+
+    # -- tiles ------------------------------------------------------------------------------------
+
+    def can_tile(self, here: Here, use: Use, axis: int) -> bool:
+        """Tell whether a layer can compute what belongs to a part of a tensor along an axis alone."""
+        return tile_axes(here, use, axis) is not None
+
+    def compute_tile(
+        self,
+        here: Here,
+        reads: Sequence[torch.Tensor],
+        weights: Sequence[torch.Tensor],
+        axes: TileAxes,
+        rows: Sequence[int],
+    ) -> torch.Tensor:
+        """Return a tile of what a layer makes.
+
+        Args:
+            here: the layer.
+            reads: its reads, cut where the tile has a part of them.
+            weights: this rank's pieces of its parameters.
+            axes: along which axes the tile is cut.
+            rows: places of the tile among those that this rank has along them.
+        """
+        del axes, rows
+        found = self.compute(here, reads, weights)
+        return found[0] if isinstance(found, tuple) else found
+
+    def readers_here(self, name: str) -> list[tuple[int, int]]:
+        """Return (layer, position among its reads) of the readers of a tensor that run here."""
+        readers = self.whole.wires.readers[self.position[name]]
+        return [(i, k) for i, k in readers if i in self.inside]
+
+    def _arrive(
+        self,
+        name: str,
+        x: torch.Tensor,
+        origin: TensorPlacement,
+        goal: TensorPlacement,
+        wants: tuple[Want, ...],
+    ) -> dict[Want, torch.Tensor | Arriving]:
+        """Convert a tensor for its readers: in tiles, as they come, or whole."""
+        way = gather_in_tiles(self, name, origin, goal, wants)
+        if way is not None and (x.requires_grad or way.op != "all_reduce"):
+            return {wants[0]: gathered(way.way, x, op=way.op)}
+        return dict(arrive(self.boxer(name), x, origin, goal, wants))
+
+    def _made(
+        self, here: Here, reads: Sequence[torch.Tensor | Arriving], weights: Sequence[torch.Tensor]
+    ) -> torch.Tensor | tuple[torch.Tensor, ...]:
+        """Compute a layer: tile by tile if what it reads comes so, and it can."""
+        made = made_in_tiles(self, here, reads, weights)
+        return self.compute(here, list(map(whole_of, reads)), weights) if made is None else made
+
+    def _scatter(self, here: Here) -> InTiles | None:
+        """Return how what a layer writes is added up in tiles; None if it is not."""
+        name = here.layer.name
+        if name not in self._scatters:
+            wants = self._all_wants(here.layer.writes[0].name) if len(here.layer.writes) == 1 else ()
+            self._scatters[name] = scatter_in_tiles(self, here, wants)
+        return self._scatters[name]
+
+    def _take_sum(
+        self,
+        here: Here,
+        way: InTiles,
+        reads: Sequence[torch.Tensor],
+        weights: Sequence[torch.Tensor],
+        at: dict[str, dict[Want, torch.Tensor | Arriving]],
+        found: dict[str, Made],
+    ) -> None:
+        """Compute a layer tile by tile, each added up as soon as it is there; keep the sum."""
+        use = here.layer.writes[0]
+        with self.mesh.meter.about("forward", here.layer.name):
+            total = summed_in_tiles(self, here, way, reads, weights)
+        (want,) = self._all_wants(use.name)
+        at[use.name] = {want: total}
+        if any(i not in self.inside for i, _ in self.whole.wires.readers[self.position[use.name]]):
+            found[use.name] = Made(total, want.placement, want.gradient)
 
     def _take_in(
         self,
         layer: Layer,
         number: int,
         y: torch.Tensor,
-        at: dict[str, dict[Want, torch.Tensor]],
+        at: dict[str, dict[Want, torch.Tensor | Arriving]],
         found: dict[str, Made],
     ) -> None:
         """Convert a layer's output for its readers; keep it if nobody, or somebody outside, reads it."""
         name, plan = layer.writes[number].name, self.here[layer.name].plan
         origin, goal = plan.writes[number], plan.write_gradients[number]
-        wants = self._wants(name)
         readers = self.whole.wires.readers[self.position[name]]
-        rest = self.whole.rest(self.position[name]).placement
-        outside = any(i not in self.inside for i, _ in readers)
-        if outside:
-            wants = tuple(dict.fromkeys((*wants, Want(rest, rest))))
-        at[name] = arrive(self.boxer(name), y, origin, goal, wants)
-        if outside:
-            found[name] = Made(at[name][Want(rest, rest)], rest, rest)
+        at[name] = self._arrive(name, y, origin, goal, self._all_wants(name))
+        if any(i not in self.inside for i, _ in readers):
+            rest = self.whole.rest(self.position[name]).placement
+            found[name] = Made(whole_of(at[name][Want(rest, rest)]), rest, rest)
         elif not readers:
             found[name] = Made(y, origin, goal)
+
+    def _all_wants(self, name: str) -> tuple[Want, ...]:
+        """Return the ways in which a tensor is read here, and in which it rests if others read it."""
+        wants = self._wants(name)
+        if any(i not in self.inside for i, _ in self.whole.wires.readers[self.position[name]]):
+            rest = self.whole.rest(self.position[name]).placement
+            wants = tuple(dict.fromkeys((*wants, Want(rest, rest))))
+        return wants
 
     def _wants(self, name: str) -> tuple[Want, ...]:
         """Return the ways in which the layers here read a tensor, in their order."""

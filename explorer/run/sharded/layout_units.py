@@ -53,7 +53,9 @@ class LayoutUnits:
         return self._executions[key]
 
     def _open(self, layers: Sequence[str], samples: int) -> ShardedExecution:
-        return ShardedExecution(self.graph, self.request, self.mesh, samples=samples, layers=layers)
+        return ShardedExecution(
+            self.graph, self.request, self.mesh, samples=samples, layers=layers, tiles=self.model.tiles
+        )
 
     # -- weights and data -------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ class OwnPieces(LayoutUnits):
         """Ranks over which experts are laid out, each with samples, or tokens of them, of its own."""
         self.mesh, self.loss, self.request = mesh, LOSS_KEY, model.request
         self.graph = as_planned(without_internals(self.own.program(1).graph), model.planned)
-        self.number_of = model.number_of
+        self.number_of, self.tiles = model.number_of, model.tiles
         self.dtype = self.own.dtype
         self._shapes: dict[int, OwnShapes] = {}
         self._executions = {}
@@ -51,7 +51,9 @@ class OwnPieces(LayoutUnits):
         return self._shapes[samples]
 
     def _open(self, layers: Sequence[str], samples: int) -> ShardedExecution:
-        return OwnExecution(self.shapes(samples), self.graph, self.request, self.mesh, layers=layers)
+        return OwnExecution(
+            self.shapes(samples), self.graph, self.request, self.mesh, layers=layers, tiles=self.tiles
+        )
 
     def _initial(self, name: str) -> torch.Tensor:
         return self._apart(name, self.own.initial(name))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import torch.distributed as dist
 
@@ -14,6 +16,7 @@ from explorer.run.cases.build import Prepared
 from explorer.run.judging.wire_bytes import wire_bytes
 from explorer.run.own.own_source import OwnSource
 from explorer.run.own.planned_layers import as_planned, planned_layers
+from explorer.run.sharded.overlapped import _Run
 from explorer.sharding import expert_layout, megatron_layout
 from explorer.strategies.model_axes import expert_shardings
 from explorer.strategy import REPLICA, Mesh
@@ -47,6 +50,8 @@ class Way(NamedTuple):
     layout: tuple[tuple[str, str], ...] = ()
     axes: tuple[tuple[str, int], ...] = ()
     schedule: str = "1f1b"
+    tiles: bool = False
+    """Whether collectives of the lanes go in tiles beside products."""
     experts: int = 0
     """Ranks of the replicas over which experts are laid out; 0 for none."""
 
@@ -54,7 +59,8 @@ class Way(NamedTuple):
     def name(self) -> str:
         axes = "".join(f" {name} {size}" for name, size in self.axes)
         experts = f" experts {self.experts}" if self.experts else ""
-        return f"{self.model} {self.pipeline} x {self.replicas} zero {self.zero}{axes}{experts}"
+        tiles = " in tiles" * self.tiles
+        return f"{self.model} {self.pipeline} x {self.replicas} zero {self.zero}{axes}{experts}{tiles}"
 
     @property
     def ranks(self) -> int:
@@ -97,6 +103,19 @@ LANES = (
     Way("gpt", 1, 2, 3, layout=SEQUENCE, axes=TENSOR),
     Way("gpt", 1, 1, 0, layout=SEQUENCE, axes=(("tensor", 4),)),
     Way("llama", 2, 1, 0, layout=SEQUENCE, axes=TENSOR),
+)
+TILES = (
+    Way("gpt", 1, 1, 0, layout=TWO, axes=TENSOR, tiles=True),
+    Way("gpt", 1, 1, 0, layout=SEQUENCE, axes=TENSOR, tiles=True),
+    Way("gpt", 1, 1, 0, layout=SEQUENCE, axes=TENSOR, tiles=True, dtype="fp32"),
+    Way("gpt", 1, 1, 0, layout=TWO, axes=TENSOR, tiles=True, dtype="fp32"),
+    Way("llama", 1, 1, 0, layout=SEQUENCE, axes=TENSOR, tiles=True),
+    Way("skip", 1, 1, 0, layout=WIDTH, axes=TENSOR, tiles=True),
+    Way("gpt", 2, 1, 0, layout=SEQUENCE, axes=TENSOR, tiles=True, schedule="zb_h1"),
+    Way("llama", 2, 1, 0, layout=TWO, axes=TENSOR, tiles=True),
+    Way("gpt", 1, 2, 3, layout=SEQUENCE, axes=TENSOR, tiles=True),
+    Way("gpt", 1, 1, 0, layout=SEQUENCE, axes=(("tensor", 4),), tiles=True),
+    Way("gpt", 1, 1, 0, layout=TWO, axes=(("tensor", 4),), tiles=True),
 )
 CHANNELS = (("out_channels", "tensor"), ("channels", "tensor"), ("vocab", "tensor"))
 CONVOLUTIONS = (
@@ -168,7 +187,8 @@ def laid_out(way: Way) -> OwnSource:
         plan = load_model(RESNET[0], settings=RESNET[1])
         named = {layer.name: layer.name for layer in own.graph.layers}
         planned = planned_layers(own.graph, named, plan, {dim for dim, _ in way.layout})
-    made = replace(own.model, layout=way.layout, axes=way.axes, planned=planned)
+    tiles = tuple(name for name, _ in way.axes) if way.tiles else ()
+    made = replace(own.model, layout=way.layout, axes=way.axes, planned=planned, tiles=tiles)
     return own._replace(model=made, graph=as_planned(own.graph, planned))
 
 
@@ -184,6 +204,7 @@ def prepared(way: Way) -> Prepared:
     stages = tuple(
         replace(
             stage, zero=way.zero, zero_replicas=way.together, layout=way.layout,
+            overlap=tuple((name, "tiles") for name, _ in way.axes) if way.tiles else (),
             meshes=(
                 Mesh(
                     devices=tuple(range(i * each, (i + 1) * each)),
@@ -208,6 +229,22 @@ def small() -> list[dict[str, Any]]:
 
 def lanes() -> list[dict[str, Any]]:
     return [one(way) for way in LANES if way.ranks == dist.get_world_size()]
+
+
+def tiles() -> list[dict[str, Any]]:
+    """The ways in tiles, with how many messages of tiles each sent, by operation."""
+    found = []
+    for way in (way for way in TILES if way.ranks == dist.get_world_size()):
+        swapped: Counter[str] = Counter()
+        before = _Run.swap
+
+        def counted(run: _Run, op: str, *given: Any, count: Any = swapped, swap: Any = before) -> None:
+            count[op] += 1
+            swap(run, op, *given)
+
+        with patch.object(_Run, "swap", counted):
+            found.append({**one(way), "swapped": swapped, "sequence": way.layout == SEQUENCE})
+    return found
 
 
 def convolutions() -> list[dict[str, Any]]:

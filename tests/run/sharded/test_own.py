@@ -11,12 +11,14 @@ import pytest
 
 from explorer.base.errors import InputError
 from explorer.run import make_experiment
-from explorer.run.cases.sharded_likeness import own_on_lanes
+from explorer.run.cases.likeness import SMALL
+from explorer.run.cases.sharded_likeness import own_on_lanes, sharded_scale
 from explorer.run.judging.wire_bytes import INSIDE
 from explorer.run.own.own_model import OwnModel
 from explorer.run.own.own_scale import own_scaled
 from explorer.run.sharded.execution import COMPUTE
 from explorer.run.sharded.kinds import look_up
+from explorer.run.sharded.layout_model import LayoutModel
 from explorer.run.sharded.own_check import require_pieces
 from explorer.strategy import REPLICA, Mesh
 from tests.run.own.own_cases import FACTORIES, GPT, configuration, small_resnet, source
@@ -63,6 +65,18 @@ def test_weights_are_sharded_over_replicas(ranks: int) -> None:
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_layers_are_cut_over_the_ranks_of_a_lane(ranks: int) -> None:
     check(on_ranks(ranks, "tests.run.sharded.check_own:lanes"))
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_collectives_of_lanes_go_in_tiles_beside_products(ranks: int) -> None:
+    """With sequence parallelism both ways of both collectives, without it sums of results and gradients."""
+    results = on_ranks(ranks, "tests.run.sharded.check_own:tiles")
+    check(results)
+    for rows in zip(*results, strict=True):
+        for row in rows:
+            ops = {"all_gather", "reduce_scatter"} if row["sequence"] else {"all_reduce"}
+            assert set(row["swapped"]) == ops, row
+            assert min(row["swapped"].values()) > 0, row
 
 
 @pytest.mark.slow
@@ -124,6 +138,26 @@ def test_a_plan_of_wide_lanes_runs_the_own_layers_or_says_first_why_not() -> Non
     with pytest.raises(InputError, match="flip goes over an axis"):
         make_experiment(turned, engine="layers", ranks=2, rounds=1)
     assert "flip goes over an axis" in make_experiment(turned, ranks=2, rounds=1).stand_ins
+
+
+def test_a_plan_in_tiles_runs_in_tiles_and_says_so() -> None:
+    resolved = plan(*GPT, tensor=2, microbatches=4)
+    job = resolved.plan.strategy.job
+    for how, tiles in (("tiles", ("tensor",)), ("weight_gradient", ())):
+        stages = [replace(stage, overlap=(("tensor", how),)) for stage in job.stages]
+        strategy = resolved.plan.strategy.with_job(job.with_stages(stages))
+        made = replace(resolved, plan=replace(resolved.plan, strategy=strategy))
+        scaled, _ = own_on_lanes(made, ranks=2, most_s=inf)
+        small, _ = sharded_scale(
+            made.graph, made.cluster, made.plan.workload.job, strategy.job, ranks=2, size=SMALL
+        )
+        for found in (scaled, small):
+            assert isinstance(found.model, OwnModel | LayoutModel)
+            assert found.model.tiles == tiles
+            assert {s.overlap for s in found.strategy.stages} == {tuple((a, how) for a in tiles)}
+            beside = any(text.startswith("collectives of a lane beside") for text in found.not_validated)
+            assert beside == (not tiles)
+            assert ("collectives along tensor in tiles beside products" in found.validated) == bool(tiles)
 
 
 def test_experts_over_replicas_run_on_the_replicas_that_there_are() -> None:
