@@ -10,23 +10,50 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 
-from explorer.graph import Use
+from explorer.graph import LayerGraph, Use
 from explorer.pricing.overlap import PRODUCTS
-from explorer.run.sharded.boxing import Want
+from explorer.run.sharded.boxing import Boxer, Want
 from explorer.run.sharded.collectives import split_evenly
 from explorer.run.sharded.here import Here
+from explorer.run.sharded.mesh import RankMesh
 from explorer.run.sharded.overlapped import Arriving, Tiling, scattered
 from explorer.run.sharded.pieces import Indices, array_axis
 from explorer.sharding.reshard import reshard
 from explorer.sharding.states import TensorPlacement
 
-if TYPE_CHECKING:
-    from explorer.run.sharded.execution import ShardedExecution
+
+class Running(Protocol):
+    """What tiles ask of the layers that run (see `explorer.run.sharded.execution.ShardedExecution`)."""
+
+    graph: LayerGraph
+    mesh: RankMesh
+    tiled: frozenset[int]
+    position: dict[str, int]
+    here: dict[str, Here]
+
+    def boxer(self, name: str) -> Boxer:
+        """Return the conversions of a tensor."""
+
+    def readers_here(self, name: str) -> list[tuple[int, int]]:
+        """Return (layer, position among its reads) of the readers of a tensor that run here."""
+
+    def can_tile(self, here: Here, use: Use, axis: int) -> bool:
+        """Tell whether a layer can compute what belongs to a part of a tensor along an axis alone."""
+
+    def compute_tile(
+        self,
+        here: Here,
+        reads: Sequence[torch.Tensor],
+        weights: Sequence[torch.Tensor],
+        axes: TileAxes,
+        rows: Sequence[int],
+    ) -> torch.Tensor:
+        """Return a tile of what a layer makes."""
 
 
 class InTiles(NamedTuple):
@@ -71,7 +98,7 @@ def tile_axes(here: Here, use: Use, axis: int) -> TileAxes | None:
 
 
 def gather_in_tiles(
-    run: ShardedExecution, name: str, origin: TensorPlacement, goal: TensorPlacement, wants: Sequence[Want]
+    run: Running, name: str, origin: TensorPlacement, goal: TensorPlacement, wants: Sequence[Want]
 ) -> InTiles | None:
     """Return how a tensor comes to its readers in tiles; None if it comes whole.
 
@@ -108,7 +135,7 @@ def gather_in_tiles(
     return None
 
 
-def scatter_in_tiles(run: ShardedExecution, here: Here, wants: Sequence[Want]) -> InTiles | None:
+def scatter_in_tiles(run: Running, here: Here, wants: Sequence[Want]) -> InTiles | None:
     """Return how what a layer writes is added up in tiles; None if it is as a whole.
 
     Args:
@@ -158,15 +185,13 @@ def _even(whole: Sequence[Indices], n: int) -> list[tuple[int, tuple[tuple[int, 
     return found
 
 
-def _tiling(
-    run: ShardedExecution, name: str, a: int, axis: int, tiles: tuple[tuple[int, ...], ...]
-) -> Tiling:
+def _tiling(run: Running, name: str, a: int, axis: int, tiles: tuple[tuple[int, ...], ...]) -> Tiling:
     line = run.mesh.lines[a]
     return Tiling(line=line, axis=axis, tiles=tiles, tag=1 + run.position[name], name=name)
 
 
 def made_in_tiles(
-    run: ShardedExecution,
+    run: Running,
     here: Here,
     reads: Sequence[torch.Tensor | Arriving],
     weights: Sequence[torch.Tensor],
@@ -190,7 +215,7 @@ def made_in_tiles(
 
 
 def summed_in_tiles(
-    run: ShardedExecution,
+    run: Running,
     here: Here,
     way: InTiles,
     reads: Sequence[torch.Tensor],
