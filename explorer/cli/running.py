@@ -185,7 +185,8 @@ def comparison_text(comparison: Comparison) -> str:
         lines.append(f"the plan's own {_ratio(comparison.plan_speedup)} predicted on its devices")
     lines += _cost_lines(comparison)
     if comparison.numerics_ok is not None:
-        lines.append(f"numerics       {'equal' if comparison.numerics_ok else 'DIFFERENT'}")
+        equal = "equal" if comparison.numerics_ok else "DIFFERENT"
+        lines.append(f"numerics       {equal}, compared in {comparison.numerics_precision}")
     elif comparison.numerics:
         lines.append("numerics       cannot be judged, see what was not validated")
     for item in comparison.sent:

@@ -38,10 +38,16 @@ from explorer.strategy import JobStrategy
 
 
 def compare_short(
-    result: RunResult, scaled: Scaled, known: list[Calibrated], other: JobStrategy, name: str, engine: str
+    result: RunResult,
+    scaled: Scaled,
+    known: list[Calibrated],
+    other: JobStrategy,
+    name: str,
+    engine: str,
+    precision: str,
 ) -> Comparison:
     """Compare a short run with its prediction. `known`: the calibration of all rounds, then of each;
-    predictions and measurements pair by round.
+    predictions and measurements pair by round. `precision`: that in which numbers were compared.
     """
 
     def rows(case: str) -> list[list[dict[str, Any]]]:
@@ -66,7 +72,7 @@ def compare_short(
     expected = median(b / a for a, b in zip(ours, theirs, strict=True))
     numerics = compare.numerics_of(rows("numerics"))
     ok = compare.gradients_equal(numerics)
-    against_one = "gradients and weights against one process"
+    against_one = f"gradients and weights against one process, in {precision}"
     validated = [*scaled.validated, *([] if ok is None else [against_one])]
     unjudged = [f"{against_one}: {compare.unjudged_words(numerics)}"] if ok is None else []
     engines = _engine_runs(main, seen.makespan_s, rows) if engine == "torch" else []
@@ -104,13 +110,16 @@ def compare_short(
     )  # fmt: skip
 
 
-def sent_bytes(result: RunResult, scaled: Scaled, check: RunCase) -> list[WireBytes]:
-    """Compare the bytes that the ranks of a sharded plan sent with what the cost model says."""
-    if not check.is_sharded:
+def sent_bytes(result: RunResult, scaled: Scaled, counted: RunCase) -> list[WireBytes]:
+    """Compare the bytes that the ranks of a sharded plan sent with what the cost model says.
+
+    `counted`: the case that is counted and not timed, in the precision of the run.
+    """
+    if not counted.is_sharded:
         return []
     rough = uncalibrated(scaled.ranks)
-    plain = short_case("numerics", scaled, scaled.strategy, rough, check=True, once=True, fewest=2)
-    return wire_bytes(plain, [rank["cases"]["numerics"][0] for rank in result.ranks])
+    plain = short_case("bytes", scaled, scaled.strategy, rough, once=True, fewest=2)
+    return wire_bytes(plain, [rank["cases"]["bytes"][0] for rank in result.ranks])
 
 
 def cost_check(
