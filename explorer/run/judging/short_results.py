@@ -22,9 +22,12 @@ from explorer.run.judging.cost_check import (
     PROCESSOR,
     CostCheck,
     RankBytes,
+    action_seconds,
     clock_of,
     layer_seconds,
+    measured_collectives,
     measured_compute,
+    predicted_collectives,
     predicted_compute,
     priced_by,
     rank_bytes,
@@ -144,10 +147,13 @@ def cost_check(
         clock=clock,
         predicted={
             "step_time_s": step_s, "speedup": compare.predicted_step(against) / step_s,
-            "compute_s": compute_s,
+            "compute_s": compute_s, "collective_s": predicted_collectives(main),
+            "communication_s": compare.predicted_parts(main)["communication"],
         },
         measured={
             "step_time_s": taken_s, "speedup": found.measured["speedup"], "compute_s": worked_s,
+            "collective_s": measured_collectives(main, by_lane(main, rows)),
+            "communication_s": found.parts["measured"]["communication"],
         },
         error_pct=error,
         step_error_pct=compare.relative_pct(step_s, taken_s),
@@ -160,6 +166,7 @@ def cost_check(
             [row["worked"] for rank in result.ranks for row in rank["calibration"]],
             precision=scaled.job.precision,
         ),
+        actions=action_seconds(main, by_lane(main, rows), clock),
     )  # fmt: skip
 
 

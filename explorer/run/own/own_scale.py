@@ -127,7 +127,7 @@ def own_scaled(
         like,
         model=model,
         graph=as_planned(own.graph, model.planned),
-        eager=own.eager,
+        eager=as_planned(own.eager, model.planned),
         strategy=like.strategy.with_stages(made),
         validated=(
             *(text for text in like.validated if text not in own_words),

@@ -96,19 +96,21 @@ class _Run:
     def swap(self, op: str, peer: int, given: torch.Tensor, shape: Sequence[int]) -> None:
         """Begin to send to a rank and to receive from it."""
         line = self.way.line
-        given, buffer = given.contiguous(), given.new_empty(list(shape))
+        with line.meter.timed():
+            given, buffer = given.contiguous(), given.new_empty(list(shape))
+            works = dist.batch_isend_irecv(
+                [
+                    dist.P2POp(kind, x, line.ranks[peer], group=line.group, tag=self.way.tag)
+                    for kind, x in ((dist.isend, given), (dist.irecv, buffer))
+                ]
+            )
         line.meter.count(op, line.axis, given.numel() * given.element_size())
-        works = dist.batch_isend_irecv(
-            [
-                dist.P2POp(kind, x, line.ranks[peer], group=line.group, tag=self.way.tag)
-                for kind, x in ((dist.isend, given), (dist.irecv, buffer))
-            ]
-        )
         self.under_way[peer] = _Message(works, buffer, given)
 
     def taken(self, peer: int) -> torch.Tensor:
         """Wait for what comes from a rank."""
-        return self.under_way.pop(peer).arrived()
+        with self.way.line.meter.timed():
+            return self.under_way.pop(peer).arrived()
 
     def give_all(self, op: str, own: torch.Tensor) -> list[torch.Tensor]:
         """Begin to send the own tile to all ranks; return buffers, and the own one."""

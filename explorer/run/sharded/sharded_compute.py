@@ -87,6 +87,8 @@ class ShardedCompute(Compute):
         self.wanted: Counter[int] = Counter()
         self.added: Counter[int] = Counter()
         self.gathering: dict[int, list[Any]] = {}
+        self.inside: list[list[float]] = []
+        """(task, seconds in collectives inside of it, processor seconds of them)."""
         self.late: dict[tuple[Piece, int], tuple[list[torch.Tensor], list[torch.Tensor | None]]] = {}
 
     def _group_names(self) -> list[tuple[str, ...]]:
@@ -146,7 +148,10 @@ class ShardedCompute(Compute):
 
     def compute(self, task: LaneTask) -> None:
         """Run one task; give gathered weights back after their last reader."""
+        meter = self.where.mesh.meter
+        before = meter.inside_s, meter.inside_cpu_s
         super().compute(task)
+        self.inside.append([task.task, meter.inside_s - before[0], meter.inside_cpu_s - before[1]])
         for piece in self.last_reader.get(task.task, ()):
             for flat in self._zero_of(piece):
                 if flat.level == 3:
@@ -285,11 +290,12 @@ class ShardedCompute(Compute):
         return self.current[name].detach() if flat is None else flat.share(name, flat.part).detach()
 
     def record(self) -> dict[str, Any]:
-        """Return what `Compute` records, with the bytes sent."""
+        """Return what `Compute` records, with the bytes sent and the seconds of collectives inside tasks."""
         sent = [[*key, count] for key, count in sorted(self.where.mesh.meter.sent.items()) if count]
         return {
             **super().record(),
             "sent": sent,
+            "inside": self.inside,
             "gathers": sum(flat.gathers for flat in self.zero.values()),
             "reductions": sum(flat.reductions for flat in self.zero.values()),
             "gathered_bytes": sum(flat.held_bytes for flat in self.zero.values() if flat.level == 3),
