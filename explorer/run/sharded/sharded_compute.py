@@ -147,7 +147,11 @@ class ShardedCompute(Compute):
     # -- compute ----------------------------------------------------------------------------------
 
     def compute(self, task: LaneTask) -> None:
-        """Run one task; give gathered weights back after their last reader."""
+        """Run one task; give gathered weights back after their last reader, and before it all gradients whose
+        reductions have ended.
+        """
+        for group in self.zero:
+            self._add_what_came(group)
         meter = self.where.mesh.meter
         before = meter.inside_s, meter.inside_cpu_s
         super().compute(task)
@@ -246,11 +250,13 @@ class ShardedCompute(Compute):
             self._add_next(group)
 
     def _add_next(self, group: int) -> None:
-        work, came, _ = self.under_way[group].popleft()
+        work, came, flat = self.under_way[group].popleft()
         if work is not None:
             work.wait()
         self.zero[group].add(self.zero[group].sum_of(came))
         self.added[group] += 1
+        for item in (came, flat):  # the thread that sent them may hold them a moment longer
+            item.untyped_storage().resize_(0)
 
     def _own(self, span: Interval, group: int) -> Gradients:
         self._gather_sums(self._members(group), self.group_names[group])
