@@ -1,16 +1,13 @@
 """Execution of sharded layers on a rank: each on its pieces, and between them the planned conversions.
 
 `GraphSharding` says for every layer what it reads and writes over each mesh axis, and this runs exactly that:
-what is sent is what `ShardedLayers` lists. Gradients of parameters that are partial sums are left so until
-`add_up`, once an update, as a plan counts them.
+what is sent is what `ShardedLayers` lists.
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -19,12 +16,11 @@ from explorer.base.errors import InputError
 from explorer.graph import Layer, LayerGraph, Use
 from explorer.run.sharded import attention, routing, windows
 from explorer.run.sharded import kinds as k
-from explorer.run.sharded.boxing import Boxer, Want, arrive
+from explorer.run.sharded.boxing import Want, arrive
 from explorer.run.sharded.here import Here
 from explorer.run.sharded.mesh import RankMesh
 from explorer.run.sharded.overlapped import Arriving, gathered
-from explorer.run.sharded.pieces import Dimensions
-from explorer.run.sharded.sums import block_sum
+from explorer.run.sharded.rank_pieces import RankPieces, mesh_axes
 from explorer.run.sharded.tiled import (
     InTiles,
     TileAxes,
@@ -35,12 +31,8 @@ from explorer.run.sharded.tiled import (
     tile_axes,
     whole_of,
 )
-from explorer.sharding.derive import Signature
-from explorer.sharding.layer_plan import signature_over
-from explorer.sharding.stage import GraphSharding, Request
-from explorer.sharding.states import BROADCAST, PARTIAL, Axis, TensorPlacement
-
-Tensors = dict[str, torch.Tensor]
+from explorer.sharding.stage import Request
+from explorer.sharding.states import TensorPlacement
 
 COMPUTE: dict[str, k.Compute] = {
     "linear": k.contract,
@@ -63,17 +55,6 @@ COMPUTE: dict[str, k.Compute] = {
 """What each kind of layer computes on a rank."""
 
 
-class Stored(NamedTuple):
-    """How a rank stores a parameter."""
-
-    placement: TensorPlacement
-    """Its state over every mesh axis: split where all its layers split it."""
-    gradient: TensorPlacement
-    """State in which its gradient is left until it is added up."""
-    sums: tuple[tuple[int, int], ...]
-    """(mesh axis, devices to add) that make the gradient whole."""
-
-
 class Made(NamedTuple):
     """An output: this rank's piece, and its state."""
 
@@ -83,7 +64,7 @@ class Made(NamedTuple):
     """State in which its gradient is wanted."""
 
 
-class ShardedExecution:
+class ShardedExecution(RankPieces):
     """Some layers of a graph on one rank of a mesh.
 
     Args:
@@ -110,31 +91,10 @@ class ShardedExecution:
         options: Mapping[str, Mapping[str, Any]] | None = None,
         tiles: Collection[str] = (),
     ) -> None:
-        self.graph, self.mesh = graph, mesh
-        self.whole = GraphSharding(graph, request)
-        self.axes = self.whole.axes
+        super().__init__(graph, request, mesh, samples=samples, layers=layers)
         self.tiled = frozenset(a for a, axis in enumerate(self.axes) if axis.name in tiles)
         self._scatters: dict[str, InTiles | None] = {}
-        if (wanted := mesh_axes(graph, request)) != mesh.axes:
-            raise InputError("another mesh", key="mesh", found=str(mesh.axes), allowed=str(wanted))
-        chosen = set(layers) if layers is not None else {layer.name for layer in graph.layers}
-        self.layers = tuple(layer for layer in graph.layers if layer.name in chosen)
-        self.inside = {graph.index[layer.name] for layer in self.layers}
         self._check()
-        carved = math.prod(axis.size for axis in self.axes if axis.carved)
-        self.replica_samples = samples / carved
-        self.shapes = {t.name: (samples, *map(int, t.shape)) for t in graph.tensors}
-        self.shapes |= {p.name: (1, *map(int, p.shape)) for p in graph.parameters}
-        self.signatures = {i: self._signatures(i) for i in range(len(graph.layers))}
-        held = {
-            (i, position): self._held(i, position)
-            for i, layer in enumerate(graph.layers)
-            for position in range(len(layer.parameters))
-        }
-        self.dimensions = Dimensions(self.whole, held)
-        self.position = {t.name: i for i, t in enumerate(graph.tensors)}
-        self.uses = self._uses()
-        self.stored = {name: self._stored(uses) for name, uses in self.uses.items()}
         self.here = {layer.name: self._here(layer, options or {}) for layer in self.layers}
         for here in self.here.values():
             self.check(here)
@@ -167,108 +127,12 @@ class ShardedExecution:
         """Return what a layer makes of this rank's pieces: what its kind computes."""
         return COMPUTE[here.layer.kind](here, reads, weights)
 
-    # -- states -----------------------------------------------------------------------------------
-
-    def _signatures(self, i: int) -> tuple[Signature, ...]:
-        """Return the signatures of a layer's plan, one per mesh axis; elementwise layers may follow."""
-        layer, plan, group = self.graph.layers[i], self.whole.plans[i], self.whole.group(i)
-        found = []
-        for a, axis in enumerate(self.axes):
-            reads = tuple(placement[a] for placement in plan.reads)
-            signature = signature_over(layer, a, axis, group)
-            if signature.reads != reads:
-                signature = signature_over(layer, a, axis, group, reads[0])
-            found.append(signature)
-        return tuple(found)
-
-    def _held(self, i: int, position: int) -> TensorPlacement:
-        return tuple(signature.parameters[position] for signature in self.signatures[i])
-
-    def _uses(self) -> dict[str, list[tuple[int, int]]]:
-        found: dict[str, list[tuple[int, int]]] = defaultdict(list)
-        for i in sorted(self.inside):
-            for position, use in enumerate(self.graph.layers[i].parameters):
-                found[use.name].append((i, position))
-        return dict(found)
-
-    def _want(self, i: int, position: int) -> Want:
-        signatures = self.signatures[i]
-        return Want(
-            tuple(item.parameters[position] for item in signatures),
-            tuple(item.parameter_gradients[position] for item in signatures),
-        )
-
-    def _stored(self, uses: Sequence[tuple[int, int]]) -> Stored:
-        wants = [self._want(*use) for use in uses]
-        placement, gradient, sums = [], [], []
-        for a, axis in enumerate(self.axes):
-            states = {want.placement[a] for want in wants}
-            state = states.pop() if len(states) == 1 else BROADCAST
-            left = {want.gradient[a] for want in wants}
-            made = state if state >= 0 else BROADCAST if left == {BROADCAST} else PARTIAL
-            count = axis.size if made == PARTIAL else 1
-            if state >= 0:
-                count = max(self.signatures[i][a].summands for i, _ in uses)
-            placement.append(state)
-            gradient.append(made)
-            sums += [(a, count)] if count > 1 else []
-        return Stored(tuple(placement), tuple(gradient), tuple(sums))
-
     def _here(self, layer: Layer, options: Mapping[str, Mapping[str, Any]]) -> Here:
         i = self.graph.index[layer.name]
         return Here(
             layer=layer, plan=self.whole.plans[i], signatures=self.signatures[i], mesh=self.mesh,
             dimensions=self.dimensions, shapes=self.shapes, options=options.get(layer.name, {}),
         )  # fmt: skip
-
-    @property
-    def plain_axes(self) -> tuple[Axis, ...]:
-        """The mesh axes for what has no samples: parameters."""
-        return tuple(replace(axis, carved=False) for axis in self.axes)
-
-    def boxer(self, name: str) -> Boxer:
-        """Return the conversions of a tensor or a parameter."""
-        shape = self.shapes[name]
-        sizes = self.whole.rest(self.position[name]).sizes if name in self.position else shape[1:]
-        return Boxer(
-            name=name, shape=shape, sizes=sizes, axes=self.axes, mesh=self.mesh, dimensions=self.dimensions
-        )
-
-    # -- inputs and weights -----------------------------------------------------------------------
-
-    def cut_input(self, name: str, whole: torch.Tensor) -> torch.Tensor:
-        """Return this rank's piece of a tensor as it rests between its layers."""
-        return self.boxer(name).cut(whole, self.whole.rest(self.position[name]).placement)
-
-    def resting_shape(self, name: str) -> tuple[int, ...]:
-        """Return the shape of this rank's piece of a tensor between its layers."""
-        placement = self.whole.rest(self.position[name]).placement
-        return tuple(map(len, self.dimensions.indices(name, self.shapes[name], placement, self.mesh.place)))
-
-    def cut_weight(self, name: str, whole: torch.Tensor) -> torch.Tensor:
-        """Return this rank's piece of a parameter."""
-        return self.boxer(name).cut(whole.unsqueeze(0), self.stored[name].placement).squeeze(0)
-
-    def cut_own(self, name: str, own: torch.Tensor) -> torch.Tensor:
-        """Return this rank's piece of a tensor between its layers, of samples that are its own already."""
-        placement = self.whole.rest(self.position[name]).placement
-        return self.boxer(name).cut_apart(own, placement)
-
-    def add_up(self, gradients: Mapping[str, torch.Tensor], *, carved: bool = True) -> Tensors:
-        """Return the gradients of parameters made whole: partial sums are added over the ranks.
-
-        `carved`: over axes that are carved out of the replicas, too; else whoever exchanges between replicas
-        adds them.
-        """
-        found = {}
-        for name, gradient in gradients.items():
-            total = gradient
-            with self.mesh.meter.about("update", name):
-                for a, count in self.stored[name].sums:
-                    if carved or not self.axes[a].carved:
-                        total = block_sum(self.mesh.lines[a], total, count)
-            found[name] = total
-        return found
 
     # -- forward ----------------------------------------------------------------------------------
 
@@ -440,12 +304,6 @@ class ShardedExecution:
         return found
 
 
-def mesh_axes(graph: LayerGraph, request: Request) -> tuple[tuple[str, int], ...]:
-    """Return names and sizes of the mesh axes that a request runs over, those carved out last."""
-    whole = GraphSharding(graph, request)
-    return tuple((axis.name, axis.size) for axis in whole.axes)
-
-
 def check_enough(here: Here) -> None:
     """Refuse a dimension with fewer units than the devices of several mesh axes that split it.
 
@@ -461,3 +319,6 @@ def check_enough(here: Here) -> None:
                 found=f"{size} over {' and '.join(here.mesh.axes[a][0] for a in over)}",
                 allowed="one mesh axis, or no more devices than units",
             )
+
+
+__all__ = ["COMPUTE", "Made", "ShardedExecution", "check_enough", "mesh_axes"]
