@@ -20,6 +20,7 @@ from explorer.plan import Resolved, load_plan
 if TYPE_CHECKING:
     from explorer.cluster import Cluster
     from explorer.run.judging.compare import Comparison
+    from explorer.run.judging.cost_check import CostCheck
 
 
 def add_commands(commands: Any) -> None:
@@ -185,7 +186,8 @@ def comparison_text(comparison: Comparison) -> str:
         lines.append(f"the plan's own {_ratio(comparison.plan_speedup)} predicted on its devices")
     lines += _cost_lines(comparison)
     if comparison.numerics_ok is not None:
-        lines.append(f"numerics       {'equal' if comparison.numerics_ok else 'DIFFERENT'}")
+        equal = "equal" if comparison.numerics_ok else "DIFFERENT"
+        lines.append(f"numerics       {equal}, compared in {comparison.numerics_precision}")
     elif comparison.numerics:
         lines.append("numerics       cannot be judged, see what was not validated")
     for item in comparison.sent:
@@ -219,6 +221,10 @@ def _runs(engine: str, stand_ins: str) -> str:
     return f"small stand-ins for the model's layers ({stand_ins})" if stand_ins else "small stand-ins"
 
 
+SHORTEST_S = 1e-6
+"""Seconds below which waits are not worth a line."""
+
+
 def _cost_lines(comparison: Comparison) -> list[str]:
     """Say what the machine's profile predicted, and what memory was counted."""
     found = comparison.costs
@@ -230,12 +236,32 @@ def _cost_lines(comparison: Comparison) -> list[str]:
             f" step {_seconds(found.predicted['step_time_s'])} ({found.step_error_pct:+.1f} %), speedup"
             f" {_ratio(found.predicted['speedup'])}, by {found.profile}"
         )
-    for item in comparison.memory:
-        error = 100 * (item.predicted_bytes / item.measured_bytes - 1)
+        lines += _part_lines(found)
+    for held in comparison.memory:
+        error = 100 * (held.predicted_bytes / held.measured_bytes - 1)
         lines.append(
-            f"memory         rank {item.rank}: {format_bytes(item.predicted_bytes)} of tensors predicted,"
-            f" {format_bytes(item.measured_bytes)} counted ({error:+.1f} %)"
+            f"memory         rank {held.rank}: {format_bytes(held.predicted_bytes)} of tensors predicted,"
+            f" {format_bytes(held.measured_bytes)} counted ({error:+.1f} %)"
         )
+    return lines
+
+
+def _part_lines(found: CostCheck) -> list[str]:
+    """Say what waits and every action took, beside what the profile predicted."""
+    lines = []
+    for key, what in (("collective_s", "collectives inside lanes"), ("communication_s", "messages")):
+        pair = [side.get(key) or 0.0 for side in (found.predicted, found.measured)]
+        if max(pair) > SHORTEST_S:
+            predicted, measured = map(format_seconds, pair)
+            lines.append(
+                f"cost model     waits for {what}: {predicted} predicted in a step, {measured} measured"
+            )
+    for item in found.actions:
+        (work_s, inside_s), (worked_s, waited_s) = item.predicted_s, item.measured_s
+        text = f"{format_seconds(work_s)} predicted, {format_seconds(worked_s)} measured"
+        if max(inside_s, waited_s) > SHORTEST_S:
+            text += f"; collectives {format_seconds(inside_s)}, {format_seconds(waited_s)}"
+        lines.append(f"cost model     {item.action} of stage {item.stage}: {text}")
     return lines
 
 

@@ -72,10 +72,29 @@ class CapturedProgram:
     loss: bool
     """Whether the LayerGraph ends with a cross entropy of the first output that the module lacks."""
 
+    @property
+    def is_in_fp64(self) -> bool:
+        """Whether its parameters are in fp64."""
+        values = _values(self.module.graph)
+        return any(str(values[node].dtype) == "torch.float64" for node in self.parameter_of)
+
     def value_at(self, tensor: str) -> Tensor:
         """Return the fake tensor that a tensor of the LayerGraph is."""
         found: Tensor = _values(self.module.graph)[self.made_at[tensor]]
         return found
+
+    def dtype_at(self, tensor: str) -> str:
+        """Return the data type in which a run passes a tensor on, as torch prints it, without `torch.`.
+
+        Where parameters are in fp64, what the module lifts to fp32 by name is in fp64 as well.
+        """
+        found = str(self.value_at(tensor).dtype).removeprefix("torch.")
+        return "float64" if found == "float32" and self.is_in_fp64 else found
+
+    def parameter_dtype(self, name: str) -> Any:
+        """Return the data type of a parameter."""
+        node = next(node for node, known in self.parameter_of.items() if known == name)
+        return _values(self.module.graph)[node].dtype
 
     @property
     def shapes_for_several(self) -> Mapping[str, tuple[int, ...]]:

@@ -23,9 +23,11 @@ class LaneLayout:
     uneven: tuple[tuple[str, tuple[float, ...]], ...] = ()
     """Mesh axes with unequal shares."""
     spread: tuple[tuple[tuple[str, ...], tuple[tuple[str, str], ...]], ...] = ()
-    """(layers, layout) of layers laid out over the replicas of their stage (experts); only without `axes`."""
+    """(layers, layout) of layers laid out over ranks of several replicas of their stage (experts)."""
     spread_axis: tuple[str, int] = ("", 1)
-    """Mesh axis carved out of the replicas for these layers: all of them."""
+    """Mesh axis of these layers: so many consecutive ranks of all replicas, whole lanes."""
+    tiles: tuple[str, ...] = ()
+    """Mesh axes whose collectives go in tiles beside the products that they feed or come from."""
 
     @property
     def lane_ranks(self) -> int:
@@ -36,13 +38,13 @@ class LaneLayout:
     def whole(self) -> Self:
         """The same layers on one rank."""
         return replace(
-            self, layout=(), axes=(), exceptions=(), uneven=(), spread=(), spread_axis=("", 1)
+            self, layout=(), axes=(), exceptions=(), uneven=(), spread=(), spread_axis=("", 1), tiles=()
         )  # fmt: skip
 
     @property
     def mesh_axes(self) -> tuple[tuple[str, int], ...]:
-        """Mesh axes of the ranks that compute a layer together: those of a lane, or that of replicas."""
-        return (self.spread_axis,) if self.spread else self.axes
+        """Mesh axes of the ranks that compute a layer together: those of a lane, then that of replicas."""
+        return (*self.axes, self.spread_axis) if self.spread else self.axes
 
     @property
     def request(self) -> Request:

@@ -12,6 +12,7 @@ from explorer.plan import Resolved
 from explorer.reads import reading_of
 from explorer.run.cases.baselines import baseline_of, planned_speedup
 from explorer.run.cases.build import unsupported_by_torch
+from explorer.run.cases.exact_numbers import in_fp64
 from explorer.run.cases.likeness import Scaled, UnitSize, scale
 from explorer.run.cases.sharded_likeness import own_on_lanes, sharded_scale
 from explorer.run.cases.short_cases import by_lane, calibration_of, likeness_case, short_case
@@ -76,7 +77,8 @@ def short_run(
     main = likeness_case(scaled, rough, ranks)
     against = short_case("baseline", scaled, other, rough, everywhere=name == "single")
     # plain gradient descent: Adam would blow up rounding errors from the second step on
-    plain = short_case("numerics", scaled, scaled.strategy, rough, check=True, once=True, fewest=2)
+    exact, coarse = in_fp64(scaled, elsewhere=elsewhere)
+    plain = short_case("numerics", exact, exact.strategy, rough, check=True, once=True, fewest=2)
     reading = reading_of(plain.case.order.read_rule)
     check = replace(plain.case, optimizer="momentum" if reading.make else "sgd", learning_rate=0.01)
     held = short_case("bytes", scaled, scaled.strategy, rough, once=True, count_bytes=True, fewest=2)
@@ -112,11 +114,12 @@ def short_run(
         done = min(len(rank["calibration"]) for rank in result.ranks)
         known = [learn(result, only) for only in (None, *range(done))]
         device = device_of(result)
-        found = compare_short(result, scaled, known, other, name, engine)
+        found = compare_short(result, scaled, known, other, name, engine, exact.model.dtype)
         missing = unfit(profile, ranks=scaled.ranks, device=device)
         words = [f"{rounds} rounds: after {done} the machine was too crowded"] if done < rounds else []
         words += apart
-        sent = sent_bytes(result, scaled, check)
+        words += [f"numbers in fp64: {coarse}"] * bool(coarse)
+        sent = sent_bytes(result, scaled, held.case)
         return replace(
             found,
             not_validated=[*found.not_validated, *words],
@@ -129,6 +132,7 @@ def short_run(
             plan_speedup=planned_speedup(resolved, name, baseline),
             shortened=list(shortened),
             stand_ins=stand_ins,
+            numerics_precision=exact.model.dtype,
             sent=sent,
             verdict=found.verdict if all(item.equal for item in sent) else compare.WRONG_BYTES,
         )

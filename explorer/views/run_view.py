@@ -308,6 +308,7 @@ def _checks(found: Comparison) -> list[dict[str, Any]]:
         text = f"Gradients cannot be judged: {unjudged_words(numerics)}"
     elif numerics:
         largest = max(value for name, value in numerics.items() if name != "rounding")
+        text += f" in {found.numerics_precision}"
         text += f" (largest relative error {power_words(largest)})" if largest else ", bit for bit"
     rows: list[dict[str, Any]] = [{"ok": found.numerics_ok, "text": text + "."}]
     quiet = found.contention >= QUIET

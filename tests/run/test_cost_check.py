@@ -14,22 +14,27 @@ from explorer.base.units import dtype_bytes
 from explorer.cluster import Cluster
 from explorer.costs.compute import layer_costs
 from explorer.graph import COMPUTE
-from explorer.run.cases.build import prepare
+from explorer.run.cases.build import Prepared, prepare
 from explorer.run.cases.operators import by_operator, operator_graph
+from explorer.run.cases.short_cases import short_case
 from explorer.run.judging.calibrate import uncalibrated
 from explorer.run.judging.compare import predicted_step
 from explorer.run.judging.cost_check import (
     PROCESSOR,
     WALL,
     _halfway_bytes,
+    action_seconds,
     clock_of,
     layer_seconds,
+    measured_collectives,
     measured_compute,
     predicted_bytes,
+    predicted_collectives,
     predicted_compute,
     priced_by,
     unfit,
 )
+from explorer.run.lane_layout import LaneLayout
 from explorer.run.model import (
     CONV,
     EMBED,
@@ -41,13 +46,17 @@ from explorer.run.model import (
     model_graph,
     transformer,
 )
+from explorer.run.own.own_scale import own_scaled
 from explorer.run.ranks.allocated import bytes_of, counted, highest
 from explorer.run.ranks.held_weights import HeldWeights
 from explorer.run.ranks.modules import initial_weights, sample_tokens, unit_forward
 from explorer.run.ranks.optimizers import Optimizer
 from explorer.strategy import JobStrategy
 from explorer.workload import Job
+from tests.run.own.own_cases import RESNET
+from tests.run.own.test_own_scale import plan as resnet
 from tests.run.programs import stages_of
+from tests.run.sharded.plans import CASES, plan
 
 BRANCHED = ModelSpec(
     units=(
@@ -66,6 +75,61 @@ def machine(ranks: int = 2, **fields: Any) -> Cluster:
     kind = replace(plain.device_kinds[0], name="cpu", **fields)
     nodes = tuple(replace(group, device_kind=kind.name) for group in plain.nodes)
     return Cluster(name="mine", device_kinds=(kind,), nodes=nodes, levels=plain.levels)
+
+
+def lane_rows(run: Prepared, compute_s: float, inside_s: float) -> list[list[dict[str, Any]]]:
+    """Records of every lane whose tasks all take so long, a part of it in collectives."""
+    return [
+        [
+            {
+                "stamps": [
+                    [task, 0.0, 1.0, 1.0 + compute_s + inside_s, 0.9 * compute_s + 0.1 * inside_s]
+                    for task in tasks.tolist()
+                ],
+                "inside": [[task, inside_s, 0.1 * inside_s] for task in tasks.tolist()],
+            }
+        ]
+        for tasks in run.program.programs
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["tensor", "pipeline x sequence", "data x tensor zero 3", "zero 2"])
+def test_collectives_inside_lanes_are_no_compute(name: str) -> None:
+    made = plan(next(item for item in CASES if item.name == name)._replace(dtype="fp32"))
+    # a GPU's collectives go on while its host issues layers as small as these
+    run = priced_by(made, made.prices.pricer.graph, made.strategy, uncalibrated(8))
+    inside = predicted_collectives(run)
+    assert (inside > 0) == (run.case.lane_ranks > 1)
+    tasks = [task for tasks in run.program.programs for task in tasks.tolist()]
+    count = len(run.program.programs) * run.program.order.steps
+    whole = sum(float(run.prices.seconds[run.program.slot[task]]) for task in tasks) / count
+    assert predicted_compute(run) + inside == pytest.approx(whole)
+    rows = lane_rows(run, 0.5, 0.25)
+    each = len(tasks) / count
+    assert measured_compute(run, rows, WALL) == pytest.approx(0.5 * each)
+    assert measured_compute(run, rows, PROCESSOR) == pytest.approx(0.45 * each)
+    assert measured_collectives(run, rows) == pytest.approx(0.25 * each)
+    found = action_seconds(run, rows, PROCESSOR)
+    stages = range(1 + max(section.stage for section in run.program.skeleton.sections))
+    assert {(item.stage, item.action) for item in found} == {(s, a) for s in stages for a in "FBU"}
+    for item in found:
+        assert item.measured_s == (pytest.approx(0.45), 0.25)
+        if run.case.lane_ranks > 1 and item.action != "U":
+            assert min(item.predicted_s) > 0
+    free = replace(run, prices=replace(run.prices, comm_s=0 * run.prices.comm_s))
+    assert predicted_compute(free) == pytest.approx(whole)
+
+
+def test_operators_are_cut_by_the_names_that_the_layout_has() -> None:
+    """A capture calls dimensions otherwise than a plan; what a profile prices is cut as what runs."""
+    layout = (("out_channels", "tensor"), ("channels", "tensor"), ("vocab", "tensor"))
+    lane = LaneLayout(layout=layout, axes=(("tensor", 2),))
+    scaled, _ = own_scaled(resnet(*RESNET, microbatches=4), ranks=1, lane=lane)
+    assert scaled.eager is not None
+    run = short_case("profile", scaled, scaled.strategy, uncalibrated(2))
+    priced = priced_by(run, scaled.eager, scaled.strategy, uncalibrated(2))
+    assert priced.prices.lane_bytes.tolist() == run.prices.lane_bytes.tolist()
+    assert priced.prices.lane_bytes.sum() > 0
 
 
 @pytest.mark.parametrize("model", MODELS)

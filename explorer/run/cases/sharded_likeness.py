@@ -24,13 +24,18 @@ from explorer.run.own.shortening import kept_blocks, whole_blocks
 from explorer.run.sharded.layout_model import LayoutModel
 from explorer.run.sharded.requests import request_of
 from explorer.sharding.stage import Request
-from explorer.strategy import JobStrategy, Stage
+from explorer.strategy import TILES, JobStrategy, Stage
 from explorer.workload import Job
 
 ELEMENTS = 5e7
 """Most scalars of the parameters that run."""
 CARRIED = ("Mesh.axes", "Stage.axis_shares", "Stage.shardings", "Parameter.name", "Parameter.density")
 """Fields that lanes of several ranks take over or count, besides those of every likeness."""
+
+BESIDE = "collectives of a lane beside its work"
+"""Beginning of what a likeness says of collectives that overlap with work."""
+COUNTED = ("devices: ", "pipeline devices: ")
+"""Beginnings of what a likeness says of its lanes, which the table of what is less says of their ranks."""
 
 
 def lane_axes(strategy: JobStrategy, ranks: int) -> tuple[tuple[str, int], ...]:
@@ -39,9 +44,9 @@ def lane_axes(strategy: JobStrategy, ranks: int) -> tuple[tuple[str, int], ...]:
     On four ranks and more a plan of several lanes keeps two of them.
 
     Raises:
-        InputError: stages of unlike layouts, or layers over devices of several lanes.
+        InputError: stages of unlike layouts.
     """
-    wanted = request_of(strategy).sizes
+    wanted = request_of(strategy, apart=True).sizes
     lanes = len({row for stage in strategy.stages for mesh in stage.meshes for row in mesh.rows})
     room = ranks // 2 if lanes > 1 and ranks > 3 else ranks
     sizes = dict.fromkeys((name for name, _ in wanted), 1)
@@ -57,16 +62,31 @@ def lane_axes(strategy: JobStrategy, ranks: int) -> tuple[tuple[str, int], ...]:
 
 
 def lane_of(strategy: JobStrategy, ranks: int) -> LaneLayout:
-    """Return the layout of a plan's lanes, over as many ranks as there are.
+    """Return the layout of a plan's lanes, over as many ranks as there are; layers over several lanes are
+    for others to lay out.
 
     Raises:
-        InputError: stages of unlike layouts, or layers over devices of several lanes.
+        InputError: stages of unlike layouts.
     """
-    axes, request = dict(lane_axes(strategy, ranks)), request_of(strategy)
+    axes, request = dict(lane_axes(strategy, ranks)), request_of(strategy, apart=True)
     return LaneLayout(
         layout=tuple(pair for pair in request.layout if pair[1] in axes), axes=tuple(axes.items()),
         exceptions=tuple((item.layers, item.layout) for item in request.overrides),
         uneven=tuple((a, s) for a, s, _ in request.uneven if len(s) == axes.get(a)),
+        tiles=tuple(a for a, how in _overlaps(strategy) if how == TILES and a in axes),
+    )  # fmt: skip
+
+
+def _overlaps(strategy: JobStrategy) -> tuple[tuple[str, str], ...]:
+    """Return the overlaps of collectives that all stages have."""
+    first, *others = strategy.stages
+    return tuple(pair for pair in first.overlap if all(pair in stage.overlap for stage in others))
+
+
+def _hides_all(strategy: JobStrategy, lane: LaneLayout) -> bool:
+    """Tell whether every overlap of a plan's stages runs here: tiles of an axis that is here."""
+    return all(
+        how == TILES and axis in lane.tiles for stage in strategy.stages for axis, how in stage.overlap
     )  # fmt: skip
 
 
@@ -94,27 +114,36 @@ def own_on_lanes(
         elsewhere: where it will run, if not here.
 
     Raises:
-        InputError: what `own_scaled` refuses, or a layer that cannot be cut so.
+        InputError: what `own_scaled` refuses, a layer that cannot be cut so, or layers over several lanes
+            that are no experts, or of which the lanes here cannot hold equal parts.
     """
     from explorer.run.sharded.own_check import require_pieces  # imports torch
 
     strategy = resolved.plan.strategy.job
-    request, lane = request_of(strategy), lane_of(strategy, ranks)
+    request, lane = request_of(strategy, apart=True), lane_of(strategy, ranks)
     scaled, rows = own_scaled(
         resolved, ranks=ranks // lane.lane_ranks, most_s=most_s, lane=lane, elsewhere=elsewhere
     )
     same, less = _axes_here(request, lane)
-    if isinstance(scaled.model, OwnModel):
+    if isinstance(scaled.model, OwnModel) and not scaled.model.spread:
+        request_of(strategy)  # refuses layers over several lanes
         for samples in sorted({stage.microbatch_samples for stage in scaled.strategy.stages}):
             require_pieces(scaled.model, samples)
     said = ("unequal shares along", "layers laid out apart from their stage")
     lost = [
         text
         for text in scaled.not_validated
-        if "parallelism: " not in text and not (lane.axes and text.startswith(said))
+        if "parallelism: " not in text and not (lane.axes and text.startswith((*said, *COUNTED)))
     ]
-    words = f"layers cut over the {lane.lane_ranks} ranks of a lane"
-    return replace(scaled, validated=(*scaled.validated, words, *same), not_validated=(*lost, *less)), rows
+    words = [f"layers cut over the {lane.lane_ranks} ranks of a lane", *_tiles_here(lane)]
+    if _hides_all(strategy, lane):
+        lost = [text for text in lost if not text.startswith(BESIDE)]
+    return replace(scaled, validated=(*scaled.validated, *words, *same), not_validated=(*lost, *less)), rows
+
+
+def _tiles_here(lane: LaneLayout) -> list[str]:
+    """Say which collectives go in tiles here."""
+    return [f"collectives along {axis} in tiles beside products" for axis in lane.tiles]
 
 
 def sharded_scale(
@@ -147,8 +176,9 @@ def sharded_scale(
     stages = _stages(small, strategy, like, model)
     same, less = _axes_here(request, model)
     carried = [f for f in CARRIED if f != "Stage.axis_shares" or len(model.uneven) == len(request.uneven)]
-    zero = ["Stage.zero"] * any(stage.zero for stage in stages)
-    lost = left_out(graph, cluster, job, strategy, carried=[*carried, *zero])
+    carried += ["Stage.zero"] * any(stage.zero for stage in stages)
+    carried += ["Stage.overlap"] * _hides_all(strategy, lane)
+    lost = left_out(graph, cluster, job, strategy, carried=carried)
     counted = [
         text
         for text in like.not_validated
@@ -163,6 +193,7 @@ def sharded_scale(
         validated=(
             *(text for text in like.validated if text != "ratio of the stages' times"),
             *same,
+            *_tiles_here(lane),
             f"the layers' own kinds, sharded: {len(small.layers)} of {len(graph.layers)}",
         ),
         not_validated=tuple(dict.fromkeys((*counted, *less, *lost))),

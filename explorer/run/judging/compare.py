@@ -105,6 +105,10 @@ class Comparison:
     """layers, likeness, torch, dry or slice; interpreter in files of earlier versions, which is likeness."""
     numerics: dict[str, float]
     """Largest relative errors of gradients and weights."""
+    numerics_precision: str = "fp32"
+    """Precision in which they were compared, fp64 where the model computes in it; seconds and bytes are those
+    of the run's own.
+    """
     stages: list[StageTime] = field(default_factory=list)
     """Compute by stage; [] if compute was slept."""
     rounds: int = 0

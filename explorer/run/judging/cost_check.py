@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from statistics import median
+from dataclasses import dataclass, field, replace
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from explorer.run.judging.flat_bytes import flat_bytes
 from explorer.simulation.lane_memory import MEMORY_PARTS, memory_by_lane
 from explorer.strategy import JobStrategy
 from explorer.tasks.placement import place
-from explorer.tasks.program import REDUCE
+from explorer.tasks.program import KINDS, REDUCE
 from explorer.tasks.program_tables import derived
 
 COST_TOLERANCE_PCT = 30.0
@@ -53,6 +53,22 @@ class LayerSeconds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ActionSeconds:
+    """Seconds of one action of one stage of what was run, with the collectives inside a lane apart."""
+
+    action: str
+    """F, B, I, W, U or RECOMPUTE."""
+    stage: int
+    """Stage of the run."""
+    predicted_s: tuple[float, float]
+    """Compute and collectives inside the lane by the profile, mean over its tasks."""
+    measured_s: tuple[float, float]
+    """The same, median over tasks, lanes and rounds: compute by the check's clock, collectives by the wall,
+    waits for other ranks included.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RankBytes:
     """Peak bytes of the tensors of one rank."""
 
@@ -73,9 +89,11 @@ class CostCheck:
     clock: str
     """Clock of measured compute: `processor` or `wall`."""
     predicted: dict[str, float | None]
-    """`step_time_s`, `speedup` and `compute_s`, seconds of compute in a step, mean over ranks."""
+    """`step_time_s`, `speedup`, and mean over ranks the seconds in a step of compute (`compute_s`), of
+    collectives inside lanes (`collective_s`) and of waits for messages and exchanges (`communication_s`).
+    """
     measured: dict[str, float | None]
-    """The same; `compute_s` by `clock`."""
+    """The same; `compute_s` by `clock`, the others by the wall."""
     error_pct: float
     """Error of `compute_s`, in per cent: the answer."""
     step_error_pct: float
@@ -84,6 +102,8 @@ class CostCheck:
     """confirmed or off; too noisy where seconds are those of the wall and the machine was busy."""
     layers: list[LayerSeconds]
     """Layers of the run."""
+    actions: list[ActionSeconds] = field(default_factory=list)
+    """Actions of the run by stage."""
 
 
 def priced_by(run: Prepared, graph: LayerGraph, strategy: JobStrategy, cluster: Cluster) -> Prepared:
@@ -239,24 +259,95 @@ def clock_of(device: str) -> str:
 
 
 def measured_compute(run: Prepared, rows: Sequence[Sequence[Mapping[str, Any]]], clock: str) -> float:
-    """Return the seconds of compute in a step, mean over ranks and median over rounds."""
+    """Return the seconds of compute in a step, mean over ranks and median over rounds.
+
+    Collectives inside tasks are left out.
+    """
+    return _of_rounds(run, rows, clock, 0)
+
+
+def measured_collectives(run: Prepared, rows: Sequence[Sequence[Mapping[str, Any]]]) -> float:
+    """Return the seconds of collectives inside tasks in a step, mean over ranks and median over rounds."""
+    return _of_rounds(run, rows, WALL, 1)
+
+
+def _of_rounds(run: Prepared, rows: Sequence[Sequence[Mapping[str, Any]]], clock: str, which: int) -> float:
     lanes, steps = len(run.program.programs), run.program.order.steps
     rounds = []
     for number in range(min(len(rank) for rank in rows)):
-        stamps = [stamp for rank in rows[:lanes] for stamp in rank[number]["stamps"]]
-        rounds.append(sum(s[4] if clock == PROCESSOR else s[3] - s[2] for s in stamps) / (lanes * steps))
+        taken = [
+            seconds[which] for rank in rows[:lanes] for _, *seconds in _task_seconds(rank[number], clock)
+        ]
+        rounds.append(sum(taken) / (lanes * steps))
     return float(median(rounds))
 
 
+def _task_seconds(record: Mapping[str, Any], clock: str) -> list[tuple[int, float, float]]:
+    """Return (task, seconds of compute by a clock, of collectives by the wall) of every task of a record."""
+    inside = {int(task): (wall, cpu) for task, wall, cpu in record.get("inside", ())}
+    found = []
+    for task, _, start, end, cpu in record["stamps"]:
+        wall, worked = inside.get(int(task), (0.0, 0.0))
+        found.append((int(task), cpu - worked if clock == PROCESSOR else end - start - wall, wall))
+    return found
+
+
 def predicted_compute(priced: Prepared) -> float:
-    """Return the same as a program is priced."""
+    """Return the seconds of compute in a step as a program is priced, without collectives inside tasks."""
     program = priced.program
     seconds = [
         float(priced.timing.end_s[task] - priced.timing.start_s[task])
         for tasks in program.programs
         for task in tasks.tolist()
     ]
-    return sum(seconds) / (len(program.programs) * program.order.steps)
+    return sum(seconds) / (len(program.programs) * program.order.steps) - predicted_collectives(priced)
+
+
+def predicted_collectives(priced: Prepared) -> float:
+    """Return the seconds of collectives inside tasks in a step as a program is priced."""
+    program = priced.program
+    slots = [int(program.slot[task]) for tasks in program.programs for task in tasks.tolist()]
+    total = float(priced.prices.comm_s[slots].sum())
+    return total / (len(program.programs) * program.order.steps)
+
+
+def action_seconds(
+    priced: Prepared, rows: Sequence[Sequence[Mapping[str, Any]]], clock: str
+) -> list[ActionSeconds]:
+    """Return predicted and measured seconds of every action of every stage.
+
+    Args:
+        priced: the program, priced by a profile.
+        rows: per lane and round, its record.
+        clock: that of measured compute.
+    """
+    program, prices = priced.program, priced.prices
+    predicted: dict[tuple[int, str], list[tuple[float, float]]] = defaultdict(list)
+    of_task: dict[int, tuple[int, str]] = {}
+    for tasks in program.programs:
+        for task in tasks.tolist():
+            number = int(program.slot[task])
+            slot = program.slots[number]
+            key = program.skeleton.sections[slot.where].stage, KINDS[slot.kind]
+            of_task[task] = key
+            inside = float(prices.comm_s[number])
+            predicted[key].append((float(prices.seconds[number]) - inside, inside))
+    measured: dict[tuple[int, str], list[tuple[float, float]]] = defaultdict(list)
+    for rank in rows[: len(program.programs)]:
+        for record in rank:
+            for task, compute_s, inside_s in _task_seconds(record, clock):
+                measured[of_task[task]].append((compute_s, inside_s))
+    return [
+        ActionSeconds(
+            action=action, stage=stage,
+            predicted_s=(fmean(a for a, _ in found), fmean(b for _, b in found)),
+            measured_s=(
+                median(a for a, _ in measured[stage, action]), median(b for _, b in measured[stage, action])
+            ),
+        )
+        for (stage, action), found in sorted(predicted.items())
+        if measured[stage, action]
+    ]  # fmt: skip
 
 
 def layer_seconds(
@@ -297,6 +388,7 @@ def layer_seconds(
 
 
 __all__ = [
-    "COST_TOLERANCE_PCT", "CostCheck", "LayerSeconds", "RankBytes", "clock_of", "layer_seconds",
-    "measured_compute", "predicted_bytes", "predicted_compute", "priced_by", "rank_bytes", "unfit",
+    "COST_TOLERANCE_PCT", "ActionSeconds", "CostCheck", "LayerSeconds", "RankBytes", "action_seconds",
+    "clock_of", "layer_seconds", "measured_collectives", "measured_compute", "predicted_bytes",
+    "predicted_collectives", "predicted_compute", "priced_by", "rank_bytes", "unfit",
 ]  # fmt: skip

@@ -2,7 +2,8 @@
 
 A plan gathers two blocks and scatters the gradients of one. Our ranks gather all weights of a piece at once
 (level 3), keep their part beside the whole (levels 1 and 2), and copy all its gradients next to each other,
-beside the gradients themselves, before they are scattered.
+beside the gradients themselves, before they are scattered. A scatter is taken to have ended before the
+gradients of the next microbatch are made; until then it holds twice the weights, what is sent and what comes.
 """
 
 from __future__ import annotations
@@ -39,4 +40,4 @@ def flat_bytes(priced: Prepared, section: int, samples: float) -> FlatBytes:
     part = whole / k
     given_back = (own.activation_bytes_per_sample + own.buffer_bytes_per_sample) * samples
     always = (whole if level > 2 else part) - own.buffer_bytes
-    return FlatBytes(always, 2 * whole + part - given_back if level > 1 else 0.0, part)
+    return FlatBytes(always, 2 * whole - given_back if level > 1 else 0.0, part)

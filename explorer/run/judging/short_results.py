@@ -22,9 +22,12 @@ from explorer.run.judging.cost_check import (
     PROCESSOR,
     CostCheck,
     RankBytes,
+    action_seconds,
     clock_of,
     layer_seconds,
+    measured_collectives,
     measured_compute,
+    predicted_collectives,
     predicted_compute,
     priced_by,
     rank_bytes,
@@ -38,10 +41,16 @@ from explorer.strategy import JobStrategy
 
 
 def compare_short(
-    result: RunResult, scaled: Scaled, known: list[Calibrated], other: JobStrategy, name: str, engine: str
+    result: RunResult,
+    scaled: Scaled,
+    known: list[Calibrated],
+    other: JobStrategy,
+    name: str,
+    engine: str,
+    precision: str,
 ) -> Comparison:
     """Compare a short run with its prediction. `known`: the calibration of all rounds, then of each;
-    predictions and measurements pair by round.
+    predictions and measurements pair by round. `precision`: that in which numbers were compared.
     """
 
     def rows(case: str) -> list[list[dict[str, Any]]]:
@@ -66,7 +75,7 @@ def compare_short(
     expected = median(b / a for a, b in zip(ours, theirs, strict=True))
     numerics = compare.numerics_of(rows("numerics"))
     ok = compare.gradients_equal(numerics)
-    against_one = "gradients and weights against one process"
+    against_one = f"gradients and weights against one process, in {precision}"
     validated = [*scaled.validated, *([] if ok is None else [against_one])]
     unjudged = [f"{against_one}: {compare.unjudged_words(numerics)}"] if ok is None else []
     engines = _engine_runs(main, seen.makespan_s, rows) if engine == "torch" else []
@@ -104,13 +113,16 @@ def compare_short(
     )  # fmt: skip
 
 
-def sent_bytes(result: RunResult, scaled: Scaled, check: RunCase) -> list[WireBytes]:
-    """Compare the bytes that the ranks of a sharded plan sent with what the cost model says."""
-    if not check.is_sharded:
+def sent_bytes(result: RunResult, scaled: Scaled, counted: RunCase) -> list[WireBytes]:
+    """Compare the bytes that the ranks of a sharded plan sent with what the cost model says.
+
+    `counted`: the case that is counted and not timed, in the precision of the run.
+    """
+    if not counted.is_sharded:
         return []
     rough = uncalibrated(scaled.ranks)
-    plain = short_case("numerics", scaled, scaled.strategy, rough, check=True, once=True, fewest=2)
-    return wire_bytes(plain, [rank["cases"]["numerics"][0] for rank in result.ranks])
+    plain = short_case("bytes", scaled, scaled.strategy, rough, once=True, fewest=2)
+    return wire_bytes(plain, [rank["cases"]["bytes"][0] for rank in result.ranks])
 
 
 def cost_check(
@@ -135,10 +147,13 @@ def cost_check(
         clock=clock,
         predicted={
             "step_time_s": step_s, "speedup": compare.predicted_step(against) / step_s,
-            "compute_s": compute_s,
+            "compute_s": compute_s, "collective_s": predicted_collectives(main),
+            "communication_s": compare.predicted_parts(main)["communication"],
         },
         measured={
             "step_time_s": taken_s, "speedup": found.measured["speedup"], "compute_s": worked_s,
+            "collective_s": measured_collectives(main, by_lane(main, rows)),
+            "communication_s": found.parts["measured"]["communication"],
         },
         error_pct=error,
         step_error_pct=compare.relative_pct(step_s, taken_s),
@@ -151,6 +166,7 @@ def cost_check(
             [row["worked"] for rank in result.ranks for row in rank["calibration"]],
             precision=scaled.job.precision,
         ),
+        actions=action_seconds(main, by_lane(main, rows), clock),
     )  # fmt: skip
 
 

@@ -98,6 +98,7 @@ class _Builder:
         from torch import fx
 
         self.program, self.layers, self.device = program, layers, device
+        self.in_fp64 = program.is_in_fp64
         self.nodes = {node.name: node for node in program.module.graph.nodes}
         self.graph = fx.Graph()
         self.attributes: dict[str, Any] = {}
@@ -221,11 +222,16 @@ class _Builder:
             found = program.module
             for part in node.target.split("."):
                 found = getattr(found, part)
-            return self._attribute("of_" + node.target.replace(".", "_"), found)
+            inner = self.in_fp64 and hasattr(found, "graph")
+            return self._attribute("of_" + node.target.replace(".", "_"), found, lift=inner)
+        from explorer.run.own.double import lift_node  # imports torch
+
         _check_repeatable(node)
         with self.graph.inserting_before(self.end):
             made = self.graph.node_copy(node, lambda item: self.made[item.name])
         _keep_everything(made)
+        if self.in_fp64:
+            lift_node(made)
         if self.device is not None and "device" in made.kwargs:
             made.kwargs = {**made.kwargs, "device": self.device}
         return made
@@ -242,8 +248,11 @@ class _Builder:
                 inputs[name] = self.graph.placeholder("of_" + name.replace(".", "_"))
         return inputs[name]
 
-    def _attribute(self, name: str, value: Any) -> Any:
+    def _attribute(self, name: str, value: Any, *, lift: bool = False) -> Any:
+        from explorer.run.own.double import lifted_module  # imports torch
+
         if name not in self.attributes:
+            value = lifted_module(value) if lift else value
             move = self.device is not None and hasattr(value, "to")
             self.attributes[name] = value.to(self.device) if move else value
         with self.graph.inserting_before(self.end):

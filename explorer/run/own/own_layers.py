@@ -21,6 +21,7 @@ from explorer.base.errors import InputError
 from explorer.models._stacks import reduced
 from explorer.models.captured_program import CapturedProgram, capture_program, per_sample
 from explorer.run.own.criterion import output_loss, token_loss
+from explorer.run.own.double import lifted_call
 from explorer.run.own.layer_modules import LABELS, TOTAL, LayerModule, layer_module
 from explorer.run.own.own_model import OwnModel
 from explorer.run.own.own_source import dtype_of, open_own
@@ -200,7 +201,7 @@ class OwnLayers:
         given = [samples.get(next(names), item) if hasattr(item, "shape") else item for item in flat]
         args, kwargs = tree_unflatten(given, tree)
         named = self._as_it_stands(weights)
-        with reduced(source.module, self._stacks()), _KeepEverything():
+        with reduced(source.module, self._stacks()), _AsItRuns(in_fp64=program.is_in_fp64):
             source.module.train(program.training)
             made = torch.func.functional_call(source.module, named, args, kwargs, tie_weights=True)
         outputs = _outputs(made)
@@ -231,8 +232,12 @@ def _outputs(made: Any) -> list[torch.Tensor]:
     return [item for item in tree_flatten(flat)[0] if isinstance(item, torch.Tensor)]
 
 
-class _KeepEverything(TorchFunctionMode):
-    """Lets no dropout drop anything, wherever a module calls one."""
+class _AsItRuns(TorchFunctionMode):
+    """Lets no dropout drop anything, wherever a module calls one, and in fp64 no cast fall to fp32."""
+
+    def __init__(self, *, in_fp64: bool) -> None:
+        super().__init__()
+        self.in_fp64 = in_fp64
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call a function with its dropout at 0."""
@@ -242,4 +247,4 @@ class _KeepEverything(TorchFunctionMode):
             return args[0] if args else named["input"]
         if named.get("dropout_p"):
             named["dropout_p"] = 0.0
-        return func(*args, **named)
+        return lifted_call(func, args, named) if self.in_fp64 else func(*args, **named)

@@ -37,7 +37,7 @@ from explorer.run.own.shortening import (
     whole_blocks,
 )
 from explorer.run.own.spread_experts import spread_experts
-from explorer.strategy import REPLICA, Mesh, Sharding, Stage
+from explorer.strategy import REPLICA, TILES, Mesh, Sharding, Stage
 
 STEP_S, MOST_STEP_S = 1.2, 6.0
 """Wanted seconds of a step in one process, and those above which own layers run only if asked for by name."""
@@ -112,7 +112,7 @@ def own_scaled(
     shortened = _rows(resolved, like, tokens, own.model.keep)
     own_words = {"ratio of the stages' times"}
     lost = [text for text in like.not_validated if not _carried(text)]
-    experts = None if lane.axes else spread_experts(model, own.graph, named, made, strategy.stages)
+    experts = spread_experts(model, own.graph, named, made, strategy.stages)
     said: list[str] = []
     if experts is not None:
         model, made = experts.model, list(experts.stages)
@@ -127,7 +127,7 @@ def own_scaled(
         like,
         model=model,
         graph=as_planned(own.graph, model.planned),
-        eager=own.eager,
+        eager=as_planned(own.eager, model.planned),
         strategy=like.strategy.with_stages(made),
         validated=(
             *(text for text in like.validated if text not in own_words),
@@ -140,15 +140,15 @@ def own_scaled(
 
 
 def _require_pieces(model: OwnModel, stages: Sequence[Stage]) -> None:
-    """Refuse own layers that cannot run on the pieces that replicas hold.
+    """Refuse own layers that cannot run on the pieces that ranks of several replicas hold.
 
     Raises:
         InputError: a layer that has no arithmetic for its pieces.
     """
     from explorer.run.sharded.own_check import require_pieces  # imports torch
 
-    for samples in sorted({stage.microbatch_samples for stage in stages}):
-        require_pieces(model, max(1, samples // model.mesh_axes[0][1]))
+    for samples in sorted({s.microbatch_samples // len(s.meshes[0].rows) for s in stages}):
+        require_pieces(model, max(1, samples))
 
 
 def _laid_out(own: OwnSource, lane: LaneLayout, named: Mapping[str, str], plan: LayerGraph) -> OwnModel:
@@ -173,6 +173,7 @@ def _laid_out(own: OwnSource, lane: LaneLayout, named: Mapping[str, str], plan: 
         )  # fmt: skip
     return replace(
         own.model, layout=lane.layout, axes=lane.axes, exceptions=exceptions, uneven=lane.uneven,
+        tiles=lane.tiles,
         planned=planned,
     )  # fmt: skip
 
@@ -189,6 +190,7 @@ def on_lane(stage: Stage, model: LaneLayout) -> Stage:
     )
     return replace(
         stage, meshes=meshes, layout=model.layout, axis_shares=model.uneven,
+        overlap=tuple((axis, TILES) for axis in model.tiles),
         shardings=tuple(Sharding(layers=item, layout=layout) for item, layout in model.exceptions),
     )  # fmt: skip
 
@@ -275,6 +277,16 @@ def _short_enough(
             found="layers", allowed="--engine layers, which runs it all the same, or --engine likeness",
         )  # fmt: skip
     return tokens, keep
+
+
+def wanted_bytes(elements: float, ranks: int) -> float:
+    """Return the bytes that ranks and the comparison with one process take for so many weights in fp32."""
+    return 4 * COPIES * ranks * elements
+
+
+def room_bytes(ranks: int, elsewhere: Elsewhere | None) -> float:
+    """Return the bytes that own layers may take on all ranks together."""
+    return MOST_MEMORY * (elsewhere.memory_bytes * ranks if elsewhere else _free_bytes())
 
 
 def _free_bytes() -> float:

@@ -116,7 +116,7 @@ def _passed_on(graph: LayerGraph) -> list[str]:
 def _tensor(program: CapturedProgram, name: str) -> OwnTensor:
     """Describe a tensor by its values for one and for two samples."""
     one, two = program.shapes[name], program.shapes_for_several[name]
-    dtype = str(program.value_at(name).dtype).removeprefix("torch.")
+    dtype = program.dtype_at(name)
     gradient = program.graph.tensor[name].backward
     different = [axis for axis, (a, b) in enumerate(zip(one, two, strict=True)) if a != b]
     if not different:

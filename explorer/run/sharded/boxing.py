@@ -56,6 +56,12 @@ class Boxer:
             return torch.zeros_like(whole)
         return whole
 
+    def cut_apart(self, own: torch.Tensor, placement: TensorPlacement) -> torch.Tensor:
+        """Return this rank's piece of a tensor of its own samples alone."""
+        for position, indices in enumerate(self._indices(placement, self.mesh.place)[1:], start=1):
+            own = _take(own, position, indices)
+        return own
+
     def convert(
         self, x: torch.Tensor, source: TensorPlacement, steps: Sequence[Step], *, added: bool = False
     ) -> torch.Tensor:
@@ -115,10 +121,14 @@ class Boxer:
 
     # -- one conversion ---------------------------------------------------------------------------
 
+    def indices(self, placement: Sequence[int]) -> list[Indices]:
+        """Return the indices that this rank has along every axis in some state."""
+        return self._indices(placement, self.mesh.place)
+
     def _indices(self, placement: Sequence[int], place: Sequence[int]) -> list[Indices]:
         return self.dimensions.indices(self.name, self.shape, tuple(placement), place)
 
-    def _peers(self, placement: Sequence[int], a: int, position: int) -> list[Indices]:
+    def peers(self, placement: Sequence[int], a: int, position: int) -> list[Indices]:
         """Return the indices along an axis that every rank of the line along `a` has."""
         found = []
         for c in range(self.mesh.lines[a].size):
@@ -137,14 +147,14 @@ class Boxer:
         if step.op == "slice":
             return self._sliced(x, now, after, target or 0)
         if step.op == "all_gather":
-            pieces = self._peers(now, a, source or 0)
+            pieces = self.peers(now, a, source or 0)
             if not added:
                 pieces = self._once(pieces, a, source or 0)
                 x = x.narrow(source or 0, 0, len(pieces[line.place]))
             shapes = [_resized(x.shape, source or 0, len(piece)) for piece in pieces]
             parts = exchange(line, "all_gather", [x] * line.size, shapes)
             return _joined(parts, source or 0, pieces)
-        pieces = self._peers(now, a, source or 0) if step.op == "all_to_all" else []
+        pieces = self.peers(now, a, source or 0) if step.op == "all_to_all" else []
         if pieces and not added:
             pieces = self._once(pieces, a, source or 0)
             x = x.narrow(source or 0, 0, len(pieces[line.place]))
@@ -168,7 +178,7 @@ class Boxer:
     ) -> list[torch.Tensor]:
         """Cut a tensor into the pieces along an axis that the ranks of a line keep."""
         held = self._indices(now, self.mesh.place)[position]
-        return [_take(x, position, np.searchsorted(held, kept)) for kept in self._peers(after, a, position)]
+        return [_take(x, position, np.searchsorted(held, kept)) for kept in self.peers(after, a, position)]
 
     def _padded(self, x: torch.Tensor, now: Sequence[int], step: Step) -> torch.Tensor:
         if step.source == BROADCAST:  # one rank keeps it, the others have zeros

@@ -55,9 +55,10 @@ def exchange(
         return [own]
     if line.group is None:
         return _imagined(line, own, shapes)
-    flat = torch.cat([x.reshape(-1) for i, x in enumerate(outgoing) if i != me])
-    found = own.new_empty(sum(taken))
-    dist.all_to_all_single(found, flat, taken, given, group=line.group)
+    with line.meter.timed():
+        flat = torch.cat([x.reshape(-1) for i, x in enumerate(outgoing) if i != me])
+        found = own.new_empty(sum(taken))
+        dist.all_to_all_single(found, flat, taken, given, group=line.group)
     parts = torch.split(found, taken)
     return [
         own if i == me else part.view(tuple(shape))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -33,6 +33,17 @@ class ShardLines:
     """Process group of the ranks with the same part; None for one."""
     copies: int
     """Number of ranks with the same part."""
+
+
+class Messages(NamedTuple):
+    """Messages under way that are waited for together."""
+
+    works: list[Any]
+
+    def wait(self) -> None:
+        """Wait until all have come and gone."""
+        for work in self.works:
+            work.wait()
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -121,7 +132,16 @@ class FlatWeights:
         sent = self._part.numel() * self._part.element_size() * (self.lines.size - 1)
         self.meter.count("all_gather", "replica", sent)
         # `data` has a version of its own: graphs under way see the same values, in place
-        return dist.all_gather_into_tensor(self._flat.data, self._part, group=self.lines.inner, async_op=True)
+        parts, me = self._flat.data.view(self.lines.size, -1), self.lines.place
+        parts[me].copy_(self._part)
+        # a gather of gloo receives all parts in a tensor of its own first
+        ranks = dist.get_process_group_ranks(self.lines.inner)
+        messages = [
+            dist.P2POp(kind, x, ranks[i], group=self.lines.inner)
+            for i in range(self.lines.size) if i != me
+            for kind, x in ((dist.isend, self._part), (dist.irecv, parts[i]))
+        ]  # fmt: skip
+        return Messages(dist.batch_isend_irecv(messages))
 
     def release(self) -> None:
         """Give gathered weights back if no other gather counts on them."""
@@ -155,16 +175,24 @@ class FlatWeights:
         return dist.all_to_all_single(came, flat, group=self.lines.inner, async_op=True), came, flat
 
     def sum_of(self, came: torch.Tensor) -> torch.Tensor:
-        """Return the sum of what all ranks sent for this rank's part, added up in their order."""
-        return came.view(self.lines.size, -1).sum(0)
+        """Return the sum of what all ranks sent for this rank's part, added up in their order, in place of
+        the first.
+        """
+        parts = came.view(self.lines.size, -1).unbind()
+        for part in parts[1:]:
+            parts[0].add_(part)
+        return parts[0]
 
     def add(self, part: torch.Tensor) -> None:
-        """Take a part of the sum in; over several groups of replicas it is added up first."""
+        """Take a part of the sum in; over several groups of replicas it is added up first.
+
+        What it lies in may go then.
+        """
         if self.lines.copies > 1:
             sent = 2 * part.numel() * part.element_size() * (self.lines.copies - 1) // self.lines.copies
             self.meter.count("all_reduce", "replica", sent)
             dist.all_reduce(part, group=self.lines.outer)
-        self._sum = part if self._sum is None else self._sum + part
+        self._sum = part.clone() if self._sum is None else self._sum.add_(part)
 
     def take_sum(self) -> torch.Tensor:
         """Return the sum of gradients since the last update, and begin anew."""

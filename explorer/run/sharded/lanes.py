@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from explorer.base.errors import InputError
 from explorer.run.ranks.lane import RankLanes, Wire
 from explorer.run.ranks.transport import Handle, Transport
 from explorer.run.sharded.layout_model import STAGES, TRANSFERS
-from explorer.run.sharded.mesh import RankMesh, lines_along, open_mesh
+from explorer.run.sharded.mesh import Line, RankMesh, lines_along, open_mesh
 from explorer.strategy import REPLICA
 
 
@@ -75,31 +75,42 @@ def open_lanes(
     return LanePlace(lane=lane, place=place, ranks=each, mesh=mesh)
 
 
-def open_replicas(lanes: RankLanes, axis: tuple[str, int], *, device: torch.device) -> LanePlace | None:
-    """Make the lines of replicas that compute some layers together; every rank calls it.
+def over_replicas(
+    where: LanePlace | None, lanes: RankLanes, axis: tuple[str, int], *, each: int
+) -> LanePlace | None:
+    """Add a mesh axis over the ranks of several replicas to a place, as its last; every rank calls it.
 
-    Returns:
-        This rank's place; None for a rank without a lane.
+    The ranks of all replicas of a stage, lane by lane, are cut into lines of neighbours (Megatron's folding).
+
+    Args:
+        where: this rank's place; None for a rank without a lane.
+        lanes: plans of the lanes.
+        axis: name and size of the axis: whole lanes.
+        each: ranks of a lane.
 
     Raises:
-        InputError: another number of replicas than the axis has, or a lane in unlike rows of them.
+        InputError: ranks of a stage that are no whole lines, or a lane in unlike rows of replicas.
     """
     rows: dict[tuple[int, int], list[int]] = {}
     for piece in sorted(lanes.lane_of):
         rows.setdefault((piece.section, piece.copy), []).append(lanes.lane_of[piece])
     grids = sorted({tuple(row) for row in rows.values()})
-    if any(len(set(row)) != axis[1] for row in grids) or len(set(sum(grids, ()))) < sum(map(len, grids)):
+    uneven = axis[1] % each or any(len(set(row)) * each % axis[1] for row in grids)
+    if uneven or len(set(sum(grids, ()))) < sum(map(len, grids)):
         raise InputError(
-            f"layers over {axis[1]} replicas need as many of every stage, on lanes of their own",
+            f"layers over {axis[1]} ranks of several lanes need whole lanes, a multiple for every stage",
             key="stages.shardings", found=str(grids), allowed="the same replicas of every stage",
         )  # fmt: skip
-    mine = next((grid for grid in grids if dist.get_rank() in grid), None)
-    if mine is None:
-        for grid in grids:
-            lines_along([axis[1]], grid, 0)
-        return None
-    mesh = open_mesh((axis,), mine, device=device, all_grids=grids)
-    return LanePlace(lane=dist.get_rank(), place=0, ranks=1, mesh=mesh)
+    found = where
+    for grid in grids:
+        ranks = [lane * each + place for lane in grid for place in range(each)]
+        for low in range(0, len(ranks), axis[1]):
+            row = tuple(ranks[low : low + axis[1]])
+            group = dist.new_group(row) if len(row) > 1 else None
+            if where is not None and dist.get_rank() in row:
+                line = Line(axis[0], row, row.index(dist.get_rank()), group, where.mesh.meter)
+                found = replace(where, mesh=where.mesh.with_line(line))
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

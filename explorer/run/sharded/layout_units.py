@@ -53,7 +53,9 @@ class LayoutUnits:
         return self._executions[key]
 
     def _open(self, layers: Sequence[str], samples: int) -> ShardedExecution:
-        return ShardedExecution(self.graph, self.request, self.mesh, samples=samples, layers=layers)
+        return ShardedExecution(
+            self.graph, self.request, self.mesh, samples=samples, layers=layers, tiles=self.model.tiles
+        )
 
     # -- weights and data -------------------------------------------------------------------------
 
@@ -184,9 +186,12 @@ class LayoutUnits:
     # -- pieces -----------------------------------------------------------------------------------
 
     def held_apart(self, units: Iterable[int]) -> set[str]:
-        """Return the parameters of some layers of which this rank holds a part."""
-        stored = self.execution(units, 1).stored
-        return {name for name, item in stored.items() if any(state >= 0 for state in item.placement)}
+        """Return the parameters of some layers that are over the ranks of several replicas, a part each."""
+        run = self.execution(units, 1)
+        carved = [a for a, axis in enumerate(run.axes) if axis.carved]
+        return {
+            name for name, item in run.stored.items() if any(item.placement[a] >= 0 for a in carved)
+        }  # fmt: skip
 
     def add_up(self, units: Iterable[int], sums: Mapping[str, torch.Tensor]) -> Weights:
         """Return gradients of some layers' weights made whole: partial sums are added over the lane."""

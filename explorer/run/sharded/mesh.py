@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -27,6 +28,10 @@ class Meter:
     """(way, operation, mesh axis, what for) -> bytes."""
     times: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
     """The same keys -> number of operations."""
+    inside_s: float = 0.0
+    """Seconds in collectives: packing, sending, and waiting for others."""
+    inside_cpu_s: float = 0.0
+    """Processor seconds of them, of the thread that computes."""
     imagined_s: float = 0.0
     """Processor seconds of making what imagined ranks would have sent."""
     _way: str = ""
@@ -43,6 +48,16 @@ class Meter:
         """Count bytes of an operation that has just been counted under a name of their own."""
         self.sent[self._way, op, axis, self.what] -= sent
         self.sent[self._way, name, axis, self.what] += sent
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Time what is done inside as a collective."""
+        wall, cpu = time.perf_counter(), time.thread_time()
+        try:
+            yield
+        finally:
+            self.inside_s += time.perf_counter() - wall
+            self.inside_cpu_s += time.thread_time() - cpu
 
     @contextmanager
     def about(self, way: str, what: str) -> Iterator[None]:
@@ -95,6 +110,13 @@ class RankMesh:
     """Bytes that this rank sent over any of them."""
     device: torch.device
     """Device on which its tensors live."""
+
+    def with_line(self, line: Line) -> RankMesh:
+        """Return the mesh with one more axis, the fastest, along which this rank has a line."""
+        return replace(
+            self, axes=(*self.axes, (line.axis, line.size)), place=(*self.place, line.place),
+            lines=(*self.lines, line),
+        )  # fmt: skip
 
 
 def imagined_mesh(axes: Sequence[tuple[str, int]], device: torch.device) -> RankMesh:

@@ -37,13 +37,13 @@ def require_pieces(model: OwnModel, samples: int) -> None:
 
     Args:
         model: the layers and how they are laid out.
-        samples: samples of a microbatch.
+        samples: samples of a microbatch; of one lane where layers are over ranks of several.
 
     Raises:
         InputError: a layer that has no arithmetic for its pieces.
     """
     units = OwnPieces(model, imagined_mesh(model.mesh_axes, CPU))
-    samples *= units.replicas
+    samples *= units.together
     program = units.own.program(samples)
     for name in (program.tensor_at.get(node, "") for node in program.outputs):
         if name and not program.loss and units.graph.consumers.get(name):
@@ -92,8 +92,8 @@ def _dtype(run: OwnExecution) -> torch.dtype:
 
 
 def _blank(ways: OwnShapes, name: str, pieces: Pieces) -> torch.Tensor:
-    value = ways.program.value_at(name)
-    return torch.zeros(pieces.shape(ways.axes(name)), dtype=value.dtype)
+    dtype = getattr(torch, ways.program.dtype_at(name))
+    return torch.zeros(pieces.shape(ways.axes(name)), dtype=dtype)
 
 
 def _require_alike(model: OwnModel, whole: OwnExecution, here: Here, data: Samples, layer: Layer) -> None:

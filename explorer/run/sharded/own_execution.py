@@ -7,13 +7,15 @@ module's own operators do is not taken for granted: `check_kinds` compares both,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn
 
+import numpy as np
 import torch
 
 from explorer.base.errors import InputError
-from explorer.graph import Layer, LayerGraph
+from explorer.graph import Layer, LayerGraph, Use
 from explorer.models._axes import TensorAxes
 from explorer.models.captured_program import CapturedProgram
 from explorer.run.own.layer_modules import LayerModule, layer_module
@@ -23,6 +25,7 @@ from explorer.run.sharded.here import Here
 from explorer.run.sharded.mesh import RankMesh
 from explorer.run.sharded.pieces import Indices
 from explorer.run.sharded.sums import once
+from explorer.run.sharded.tiled import TileAxes, tile_axes
 from explorer.sharding.conv import WINDOWS
 from explorer.sharding.stage import Request
 from explorer.sharding.states import PARTIAL
@@ -105,6 +108,7 @@ class OwnExecution(ShardedExecution):
         request: layout, mesh axes and exceptions.
         mesh: this rank's lines.
         layers: names of the layers to run.
+        tiles: mesh axes whose collectives go in tiles beside products, where these can.
     """
 
     def __init__(
@@ -115,12 +119,15 @@ class OwnExecution(ShardedExecution):
         mesh: RankMesh,
         *,
         layers: Sequence[str] | None = None,
+        tiles: Collection[str] = (),
     ) -> None:
         self.ways, self.program = shapes, shapes.program
         self._layers: dict[str, PieceLayer] = {}
+        self._tile_layers: dict[tuple[str, TileAxes, tuple[int, ...]], PieceLayer] = {}
+        self._can: dict[tuple[str, str, int], bool] = {}
         super().__init__(
             graph, request, mesh, samples=self.program.samples, layers=layers,
-            options=_options(self.program),
+            options=_options(self.program), tiles=tiles,
         )  # fmt: skip
 
     def computes(self, layer: Layer) -> bool:
@@ -142,8 +149,17 @@ class OwnExecution(ShardedExecution):
         """Return what a layer makes of this rank's pieces: by its own operators if nothing is sent inside."""
         if by_kind(here):
             return compute_by_kind(here, reads, weights)
-        layer, run = here.layer, self.piece_layer(here)
-        pieces, ways = run.pieces, self.ways
+        return self._run(here, self.piece_layer(here), reads, weights)
+
+    def _run(
+        self,
+        here: Here,
+        run: PieceLayer,
+        reads: Sequence[torch.Tensor],
+        weights: Sequence[torch.Tensor],
+    ) -> tuple[torch.Tensor, ...]:
+        """Run a layer's operators on pieces."""
+        layer, pieces, ways = here.layer, run.pieces, self.ways
         tensors = {
             use.name: ways.to_operators(use.name, x, pieces)
             for use, x in zip(layer.reads, reads, strict=True)
@@ -155,6 +171,76 @@ class OwnExecution(ShardedExecution):
         made = run(tensors, parameters)
         count = reads[0].shape[0] if reads else round(self.replica_samples)
         return tuple(ways.to_layers(use.name, made[use.name], pieces, count) for use in layer.writes)
+
+    # -- tiles ------------------------------------------------------------------------------------
+
+    def can_tile(self, here: Here, use: Use, axis: int) -> bool:
+        """Tell whether a layer can compute what belongs to a part of a tensor: it is tried once on zeros."""
+        key = here.layer.name, use.name, axis
+        if key not in self._can:
+            axes = tile_axes(here, use, axis)
+            self._can[key] = axes is not None and not by_kind(here) and self._try_tile(here, axes)
+        return self._can[key]
+
+    def _try_tile(self, here: Here, axes: TileAxes) -> bool:
+        rows = (0,)
+        try:
+            run = self._tile_layer(here, axes, rows)
+            reads = [
+                torch.zeros(
+                    run.pieces.shape(self.ways.axes(use.name)),
+                    dtype=getattr(torch, self.program.dtype_at(use.name)),
+                )
+                for use in here.layer.reads
+            ]
+            weights = [
+                torch.zeros(
+                    run.pieces.shape(self.ways.parameter_axes(use.name)),
+                    dtype=self.program.parameter_dtype(use.name),
+                )
+                for use in here.layer.parameters
+            ]
+            with torch.no_grad():
+                run(
+                    {use.name: x for use, x in zip(here.layer.reads, reads, strict=True)},
+                    {use.name: x for use, x in zip(here.layer.parameters, weights, strict=True)},
+                )
+        except (InputError, KeyError, RuntimeError, ValueError, IndexError):
+            return False
+        return True
+
+    def compute_tile(
+        self,
+        here: Here,
+        reads: Sequence[torch.Tensor],
+        weights: Sequence[torch.Tensor],
+        axes: TileAxes,
+        rows: Sequence[int],
+    ) -> torch.Tensor:
+        """Return a tile of what a layer makes: by its own operators on so much less of an axis."""
+        return self._run(here, self._tile_layer(here, axes, tuple(rows)), reads, weights)[0]
+
+    def _tile_layer(self, here: Here, axes: TileAxes, rows: tuple[int, ...]) -> PieceLayer:
+        """Return a layer's operators on a tile of this rank's pieces.
+
+        Raises:
+            InputError: tensors that do not share the axis of the tile.
+        """
+        key = here.layer.name, axes, rows
+        if key not in self._tile_layers:
+            layer, whole = here.layer, self.piece_layer(here)
+            cut = [(use, axis) for use, axis in zip(layer.reads, axes.reads, strict=True) if axis is not None]
+            atoms = {self._atom(use.name, axis) for use, axis in (*cut, (layer.writes[0], axes.write))}
+            atom = next(iter(atoms))
+            if atom is None or len(atoms) > 1:
+                _refuse(layer.name, "its tensors share no axis along which a tile is cut")
+            have = whole.pieces.held.get(atom, np.arange(self.program.atom_sizes[atom]))
+            pieces = replace(whole.pieces, held={**whole.pieces.held, atom: have[list(rows)]})
+            self._tile_layers[key] = PieceLayer(self.program, whole.layer, pieces)
+        return self._tile_layers[key]
+
+    def _atom(self, tensor: str, axis: int) -> int | None:
+        return self.ways.sample_atom(tensor) if axis == 0 else self.ways.atoms(tensor)[axis - 1]
 
     def piece_layer(self, here: Here) -> PieceLayer:
         """Return a layer's operators on this rank's pieces."""
@@ -231,7 +317,7 @@ def _atoms(axes: TensorAxes) -> tuple[int, ...]:
     return tuple(a for axis in axes for a in axis)
 
 
-def _refuse(layer: str, why: str) -> None:
+def _refuse(layer: str, why: str) -> NoReturn:
     raise InputError(
         f"layer {layer!r} cannot be cut so: {why}", key="layout", found=layer,
         allowed="another layout of this layer, or --engine likeness",

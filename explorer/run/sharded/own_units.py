@@ -35,10 +35,11 @@ class OwnPieces(LayoutUnits):
 
     def __init__(self, model: OwnModel, mesh: RankMesh) -> None:
         self.own: OwnLayers = own_layers(model.whole)
-        self.replicas = model.spread_axis[1]
+        self.together = model.spread_axis[1]
+        """Ranks over which experts are laid out, each with samples, or tokens of them, of its own."""
         self.mesh, self.loss, self.request = mesh, LOSS_KEY, model.request
         self.graph = as_planned(without_internals(self.own.program(1).graph), model.planned)
-        self.number_of = model.number_of
+        self.number_of, self.tiles = model.number_of, model.tiles
         self.dtype = self.own.dtype
         self._shapes: dict[int, OwnShapes] = {}
         self._executions = {}
@@ -50,7 +51,9 @@ class OwnPieces(LayoutUnits):
         return self._shapes[samples]
 
     def _open(self, layers: Sequence[str], samples: int) -> ShardedExecution:
-        return OwnExecution(self.shapes(samples), self.graph, self.request, self.mesh, layers=layers)
+        return OwnExecution(
+            self.shapes(samples), self.graph, self.request, self.mesh, layers=layers, tiles=self.tiles
+        )
 
     def _initial(self, name: str) -> torch.Tensor:
         return self._apart(name, self.own.initial(name))
@@ -64,16 +67,25 @@ class OwnPieces(LayoutUnits):
         return self.own.samples(low, high, device)
 
     def execution(self, units: Iterable[int], samples: int) -> ShardedExecution:
-        """Return some layers on this rank, for samples of a lane; with replicas, each has as many."""
-        return super().execution(units, samples * self.replicas)
+        """Return some layers on this rank, for samples of a lane; ranks with experts have as many each."""
+        return super().execution(units, samples * self.together)
 
     def _cut_input(self, run: ShardedExecution, name: str, value: torch.Tensor) -> torch.Tensor:
         apart = value.reshape(value.shape[0], *(int(size) for size in self.graph.tensor[name].shape))
-        return apart if self.replicas > 1 else run.cut_input(name, apart)
+        return run.cut_own(name, apart) if self.together > 1 else run.cut_input(name, apart)
 
     def add_up(self, units: Iterable[int], sums: Mapping[str, torch.Tensor]) -> Weights:
-        """Return gradients made whole over the lane; those of replicas are exchanged by the order."""
-        return dict(sums) if self.replicas > 1 else super().add_up(units, sums)
+        """Return gradients made whole over the lane; those of replicas are exchanged by the order.
+
+        Experts over ranks of several lanes have had the tokens of all of them.
+        """
+        if self.together == 1:
+            return super().add_up(units, sums)
+        layers = tuple(units)
+        run, apart = self.execution(layers, 1), self.held_apart(layers)
+        found = {name: total for name, total in sums.items() if name in apart}
+        others = {name: total for name, total in sums.items() if name not in apart}
+        return found | run.add_up(others, carved=False)
 
     def _counted(self, run: ShardedExecution, name: str, item: Output) -> torch.Tensor | None:
         tensor, program = self.graph.tensor[name], self.own.program(1)

@@ -8,8 +8,12 @@ from explorer.sharding.stage import Request
 from explorer.strategy import REPLICA, JobStrategy
 
 
-def request_of(strategy: JobStrategy) -> Request:
+def request_of(strategy: JobStrategy, *, apart: bool = False) -> Request:
     """Return the layout, the mesh axes and the exceptions of a strategy's lanes.
+
+    Args:
+        strategy: the strategy.
+        apart: leave layers over devices of several lanes out, rather than refuse them.
 
     Raises:
         InputError: stages of unlike layouts, or layers over devices of several lanes.
@@ -18,8 +22,10 @@ def request_of(strategy: JobStrategy) -> Request:
     for s, stage in enumerate(strategy.stages):
         sizes = tuple((name, size) for name, size in stage.meshes[0].axes if name != REPLICA and size > 1)
         overrides = overrides_of(stage)
-        for item in overrides:
-            if any(pair not in sizes for pair in item.sizes or ()):
+        outside = [item for item in overrides if any(pair not in sizes for pair in item.sizes or ())]
+        overrides = tuple(item for item in overrides if item not in outside)
+        for item in outside:
+            if not apart:
                 raise InputError(
                     f"layers {', '.join(item.layers)} of stage {s} run over devices of several lanes",
                     key=f"stages[{s}].shardings",

@@ -24,7 +24,7 @@ from explorer.run.ranks.sweeps import Interval
 from explorer.run.ranks.transport import Transport
 from explorer.run.ranks.units import Units
 from explorer.run.sharded.flat_weights import FlatWeights, ShardLines
-from explorer.run.sharded.lanes import LanePlace, LaneTransport, open_lanes, open_replicas
+from explorer.run.sharded.lanes import LanePlace, LaneTransport, open_lanes, over_replicas
 from explorer.run.sharded.layout_model import LayoutModel
 from explorer.run.sharded.layout_units import LayoutUnits
 from explorer.run.sharded.shard_lines import open_shards
@@ -87,15 +87,27 @@ class ShardedCompute(Compute):
         self.wanted: Counter[int] = Counter()
         self.added: Counter[int] = Counter()
         self.gathering: dict[int, list[Any]] = {}
+        self.inside: list[list[float]] = []
+        """(task, seconds in collectives inside of it, processor seconds of them)."""
         self.late: dict[tuple[Piece, int], tuple[list[torch.Tensor], list[torch.Tensor | None]]] = {}
 
     def _group_names(self) -> list[tuple[str, ...]]:
-        """Return the parameters that replicas add up: not those of which each holds its own part."""
+        """Return the parameters that each group adds up: of those laid out over several replicas the group
+        of this rank's replicas with the same part, of all others the group of all replicas.
+        """
         found = super()._group_names()
         if not isinstance(self.model, LaneLayout) or not self.model.spread or self.layers is None:
             return found
         apart = self.layers.held_apart(range(len(self.model.units)))
-        return [tuple(name for name in names if name not in apart) for names in found]
+        lanes = self.model.spread_axis[1] // self.model.lane_ranks
+        for g, group in enumerate(self.skeleton.holders):
+            parts = {piece.replica % lanes for piece in group.pieces}
+            mine = bool(set(group.pieces) & set(self.pieces))
+            found[g] = tuple(
+                name for name in found[g]
+                if (len(parts) == 1 and mine if name in apart else len(parts) == lanes)
+            )  # fmt: skip
+        return found
 
     # -- gathers ----------------------------------------------------------------------------------
 
@@ -135,8 +147,15 @@ class ShardedCompute(Compute):
     # -- compute ----------------------------------------------------------------------------------
 
     def compute(self, task: LaneTask) -> None:
-        """Run one task; give gathered weights back after their last reader."""
+        """Run one task; give gathered weights back after their last reader, and before it all gradients whose
+        reductions have ended.
+        """
+        for group in self.zero:
+            self._add_what_came(group)
+        meter = self.where.mesh.meter
+        before = meter.inside_s, meter.inside_cpu_s
         super().compute(task)
+        self.inside.append([task.task, meter.inside_s - before[0], meter.inside_cpu_s - before[1]])
         for piece in self.last_reader.get(task.task, ()):
             for flat in self._zero_of(piece):
                 if flat.level == 3:
@@ -231,11 +250,13 @@ class ShardedCompute(Compute):
             self._add_next(group)
 
     def _add_next(self, group: int) -> None:
-        work, came, _ = self.under_way[group].popleft()
+        work, came, flat = self.under_way[group].popleft()
         if work is not None:
             work.wait()
         self.zero[group].add(self.zero[group].sum_of(came))
         self.added[group] += 1
+        for item in (came, flat):  # the thread that sent them may hold them a moment longer
+            item.untyped_storage().resize_(0)
 
     def _own(self, span: Interval, group: int) -> Gradients:
         self._gather_sums(self._members(group), self.group_names[group])
@@ -275,11 +296,12 @@ class ShardedCompute(Compute):
         return self.current[name].detach() if flat is None else flat.share(name, flat.part).detach()
 
     def record(self) -> dict[str, Any]:
-        """Return what `Compute` records, with the bytes sent."""
+        """Return what `Compute` records, with the bytes sent and the seconds of collectives inside tasks."""
         sent = [[*key, count] for key, count in sorted(self.where.mesh.meter.sent.items()) if count]
         return {
             **super().record(),
             "sent": sent,
+            "inside": self.inside,
             "gathers": sum(flat.gathers for flat in self.zero.values()),
             "reductions": sum(flat.reductions for flat in self.zero.values()),
             "gathered_bytes": sum(flat.held_bytes for flat in self.zero.values() if flat.level == 3),
@@ -300,11 +322,10 @@ class Opened(NamedTuple):
 def open_sharded(case: RunCase, lanes: RankLanes, transport: Transport) -> Opened:
     """Make lanes, process groups and pieces of a sharded case; every rank calls it."""
     layout = case.model if isinstance(case.model, LaneLayout) else LaneLayout()
-    if layout.spread:
-        where = open_replicas(lanes, layout.spread_axis, device=transport.device)
-    else:
-        where = open_lanes(layout.axes, len(lanes.program.programs), device=transport.device)
     each = case.lane_ranks
+    where = open_lanes(layout.axes, len(lanes.program.programs), device=transport.device)
+    if layout.spread:
+        where = over_replicas(where, lanes, layout.spread_axis, each=each)
     joined = LaneTransport(transport=transport, ranks=each, where=where)
     joined.open(lanes.wires, lanes.groups)
     shards = open_shards(lanes, where, ranks=each)

@@ -31,6 +31,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
                 "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 60, "num_local_experts": 4},
 }  # fmt: skip
 """Hugging Face configurations, small."""
+CONFIGS["three experts"] = {**CONFIGS["mixtral"], "num_local_experts": 3}
 
 WIDE: dict[str, tuple[str, dict[str, str], int | None]] = {
     "gpt2-small": ("gpt", {"layers": "2", "embed": "768", "heads": "12", "vocab": "50257"}, 16),

@@ -130,3 +130,20 @@ class Turned(nn.Module):
 def turned() -> Any:
     """A user's module that cannot be cut inside of its feed-forward."""
     return Turned(), {"x": torch.zeros(1, 4, 8)}
+
+
+class Particular(nn.Module):
+    """Linear layers with one more function between them in fp64."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.act, self.head = nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 4)
+
+    def forward(self, x: Any) -> Any:
+        x = self.first(x)
+        return self.head(self.act(x) if x.dtype == torch.float64 else x)
+
+
+def particular() -> Any:
+    """A user's module that computes something else in fp64."""
+    return Particular(), {"x": torch.zeros(1, 6)}

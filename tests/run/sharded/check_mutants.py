@@ -18,6 +18,7 @@ from explorer.run.sharded import attention, boxing
 from explorer.run.sharded.collectives import AllReduce
 from explorer.run.sharded.flat_weights import FlatWeights
 from explorer.run.sharded.here import Here
+from explorer.run.sharded.overlapped import Tiling, _Run
 from explorer.run.sharded.routing import Exchanged
 from explorer.run.sharded.sharded_compute import ShardedCompute
 from explorer.run.spec import RunCase
@@ -157,6 +158,24 @@ def bias_everywhere() -> Wrong:
 
 
 @contextmanager
+def early_tiles() -> Wrong:
+    """Tiles that come count nothing: they are read before they are there."""
+
+    def early(before: Any, self: _Run, peer: int) -> torch.Tensor:
+        return torch.zeros_like(before(self, peer))
+
+    with replaced(_Run, "taken", early):
+        yield
+
+
+@contextmanager
+def tiles_out_of_order() -> Wrong:
+    """Tiles are joined in the order in which they came."""
+    with replaced(Tiling, "join", lambda before, self, parts: before(self, [*parts[1:], parts[0]])):
+        yield
+
+
+@contextmanager
 def scaled_exchange() -> Wrong:
     """One replica's gradients are one per cent too large."""
 
@@ -179,6 +198,8 @@ MUTANTS: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "swapped pieces": (swapped_pieces, ("sequence",)),
     "bias everywhere": (bias_everywhere, ("tensor", "sequence")),
     "scaled exchange": (scaled_exchange, ("own layers",)),
+    "early tiles": (early_tiles, ("tensor in tiles", "sequence in tiles")),
+    "tiles out of order": (tiles_out_of_order, ("tensor in tiles", "sequence in tiles")),
 }
 
 

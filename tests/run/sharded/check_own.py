@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import torch.distributed as dist
 
@@ -14,6 +16,7 @@ from explorer.run.cases.build import Prepared
 from explorer.run.judging.wire_bytes import wire_bytes
 from explorer.run.own.own_source import OwnSource
 from explorer.run.own.planned_layers import as_planned, planned_layers
+from explorer.run.sharded.overlapped import _Run
 from explorer.sharding import expert_layout, megatron_layout
 from explorer.strategies.model_axes import expert_shardings
 from explorer.strategy import REPLICA, Mesh
@@ -47,14 +50,17 @@ class Way(NamedTuple):
     layout: tuple[tuple[str, str], ...] = ()
     axes: tuple[tuple[str, int], ...] = ()
     schedule: str = "1f1b"
-    experts: bool = False
-    """Whether experts are laid out over the replicas."""
+    tiles: bool = False
+    """Whether collectives of the lanes go in tiles beside products."""
+    experts: int = 0
+    """Ranks of the replicas over which experts are laid out; 0 for none."""
 
     @property
     def name(self) -> str:
         axes = "".join(f" {name} {size}" for name, size in self.axes)
-        experts = " experts" * self.experts
-        return f"{self.model} {self.pipeline} x {self.replicas} zero {self.zero}{axes}{experts}"
+        experts = f" experts {self.experts}" if self.experts else ""
+        tiles = " in tiles" * self.tiles
+        return f"{self.model} {self.pipeline} x {self.replicas} zero {self.zero}{axes}{experts}{tiles}"
 
     @property
     def ranks(self) -> int:
@@ -75,8 +81,9 @@ SMALL = (
 CONFIGURED = (
     *(Way("t5", 1, 2, zero) for zero in (1, 3)),
     Way("t5", 2, 2, 2),
-    *(Way("mixtral", 1, 2, zero, dtype="fp32", optimizer="sgd") for zero in (2, 3)),
-    Way("mixtral", 2, 2, 3, dtype="fp32", optimizer="sgd"),
+    *(Way("mixtral", 1, 2, zero, optimizer="sgd") for zero in (2, 3)),
+    Way("mixtral", 1, 2, 3, dtype="fp32", optimizer="sgd"),
+    Way("mixtral", 2, 2, 3, optimizer="sgd"),
 )
 TENSOR, TWO = (("tensor", 2),), megatron_layout()
 SEQUENCE = megatron_layout(sequence_parallel=True)
@@ -97,6 +104,19 @@ LANES = (
     Way("gpt", 1, 1, 0, layout=SEQUENCE, axes=(("tensor", 4),)),
     Way("llama", 2, 1, 0, layout=SEQUENCE, axes=TENSOR),
 )
+TILES = (
+    Way("gpt", 1, 1, 0, layout=TWO, axes=TENSOR, tiles=True),
+    Way("gpt", 1, 1, 0, layout=SEQUENCE, axes=TENSOR, tiles=True),
+    Way("gpt", 1, 1, 0, layout=SEQUENCE, axes=TENSOR, tiles=True, dtype="fp32"),
+    Way("gpt", 1, 1, 0, layout=TWO, axes=TENSOR, tiles=True, dtype="fp32"),
+    Way("llama", 1, 1, 0, layout=SEQUENCE, axes=TENSOR, tiles=True),
+    Way("skip", 1, 1, 0, layout=WIDTH, axes=TENSOR, tiles=True),
+    Way("gpt", 2, 1, 0, layout=SEQUENCE, axes=TENSOR, tiles=True, schedule="zb_h1"),
+    Way("llama", 2, 1, 0, layout=TWO, axes=TENSOR, tiles=True),
+    Way("gpt", 1, 2, 3, layout=SEQUENCE, axes=TENSOR, tiles=True),
+    Way("gpt", 1, 1, 0, layout=SEQUENCE, axes=(("tensor", 4),), tiles=True),
+    Way("gpt", 1, 1, 0, layout=TWO, axes=(("tensor", 4),), tiles=True),
+)
 CHANNELS = (("out_channels", "tensor"), ("channels", "tensor"), ("vocab", "tensor"))
 CONVOLUTIONS = (
     Way("resnet", 1, 1, 0, layout=CHANNELS, axes=TENSOR),
@@ -111,13 +131,23 @@ EXPERTS = (("experts", "tensor"), *SEQUENCE)
 CONFIGURED_LANES = (
     Way("mixtral", 1, 1, 0, layout=EXPERTS, axes=TENSOR, dtype="fp32", optimizer="sgd"),
     Way("t5", 1, 1, 0, layout=TWO, axes=TENSOR, dtype="fp32"),
-    Way("mixtral", 1, 1, 0, layout=TWO, axes=TENSOR, dtype="fp32", optimizer="sgd"),
+    Way("mixtral", 1, 1, 0, layout=EXPERTS, axes=TENSOR),
+    Way("mixtral", 1, 1, 0, layout=TWO, axes=TENSOR),
     Way("t5", 2, 1, 0, layout=TWO, axes=TENSOR),
-    Way("mixtral", 2, 1, 0, layout=TWO, axes=TENSOR, dtype="fp32", optimizer="sgd"),
-    Way("mixtral", 1, 2, 0, dtype="fp32", optimizer="sgd", experts=True),
-    Way("mixtral", 2, 2, 0, dtype="fp32", optimizer="momentum", experts=True),
-    Way("mixtral", 1, 2, 3, dtype="fp32", optimizer="sgd", experts=True),
-    Way("mixtral", 1, 4, 0, dtype="fp32", optimizer="sgd", experts=True),
+    Way("mixtral", 2, 1, 0, layout=TWO, axes=TENSOR, optimizer="sgd"),
+    Way("mixtral", 1, 2, 0, dtype="fp32", optimizer="sgd", experts=2),
+    Way("mixtral", 1, 2, 0, experts=2),
+    Way("mixtral", 2, 2, 0, experts=2),
+    Way("mixtral", 1, 2, 3, experts=2),
+    Way("mixtral", 1, 4, 0, experts=4),
+    Way("mixtral", 1, 4, 0, experts=2),
+    Way("mixtral", 1, 4, 2, experts=2),
+    *(Way("mixtral", 1, 2, 0, layout=layout, axes=TENSOR, experts=4) for layout in (SEQUENCE, TWO)),
+    Way("mixtral", 1, 2, 0, layout=SEQUENCE, axes=TENSOR, experts=4, dtype="fp32", optimizer="sgd"),
+    Way("mixtral", 1, 2, 0, layout=SEQUENCE, axes=TENSOR, experts=2),
+    Way("mixtral", 1, 2, 3, layout=SEQUENCE, axes=TENSOR, experts=4),
+    Way("mixtral", 2, 2, 0, layout=SEQUENCE, axes=TENSOR, experts=4),
+    Way("mixtral", 1, 4, 0, layout=TWO, axes=TENSOR, experts=4),
 )
 FULL_WIDTH = tuple(
     Way(f"wide {name}", pipeline, 2, zero, dtype=dtype, optimizer="sgd")
@@ -157,7 +187,8 @@ def laid_out(way: Way) -> OwnSource:
         plan = load_model(RESNET[0], settings=RESNET[1])
         named = {layer.name: layer.name for layer in own.graph.layers}
         planned = planned_layers(own.graph, named, plan, {dim for dim, _ in way.layout})
-    made = replace(own.model, layout=way.layout, axes=way.axes, planned=planned)
+    tiles = tuple(name for name, _ in way.axes) if way.tiles else ()
+    made = replace(own.model, layout=way.layout, axes=way.axes, planned=planned, tiles=tiles)
     return own._replace(model=made, graph=as_planned(own.graph, planned))
 
 
@@ -167,12 +198,13 @@ def prepared(way: Way) -> Prepared:
     experts = tuple(layer.name for layer in own.graph.layers if layer.kind == "experts")
     if way.experts:
         spread = ((experts, expert_layout()),)
-        own = own._replace(model=replace(own.model, spread=spread, spread_axis=("expert", way.replicas)))
+        own = own._replace(model=replace(own.model, spread=spread, spread_axis=("expert", way.experts)))
     each = way.ranks // way.pipeline
     size = 4 * way.replicas if way.model == "resnet" else max(2, way.replicas)
     stages = tuple(
         replace(
             stage, zero=way.zero, zero_replicas=way.together, layout=way.layout,
+            overlap=tuple((name, "tiles") for name, _ in way.axes) if way.tiles else (),
             meshes=(
                 Mesh(
                     devices=tuple(range(i * each, (i + 1) * each)),
@@ -184,7 +216,7 @@ def prepared(way: Way) -> Prepared:
     )  # fmt: skip
     if way.experts:
         stages = tuple(
-            replace(stage, shardings=expert_shardings(stage.layers, stage.meshes, experts, way.replicas))
+            replace(stage, shardings=expert_shardings(stage.layers, stage.meshes, experts, way.experts))
             for stage in stages
         )
     batch = 4 if "wide" in way.model else 8
@@ -197,6 +229,22 @@ def small() -> list[dict[str, Any]]:
 
 def lanes() -> list[dict[str, Any]]:
     return [one(way) for way in LANES if way.ranks == dist.get_world_size()]
+
+
+def tiles() -> list[dict[str, Any]]:
+    """The ways in tiles, with how many messages of tiles each sent, by operation."""
+    found = []
+    for way in (way for way in TILES if way.ranks == dist.get_world_size()):
+        swapped: Counter[str] = Counter()
+        before = _Run.swap
+
+        def counted(run: _Run, op: str, *given: Any, count: Any = swapped, swap: Any = before) -> None:
+            count[op] += 1
+            swap(run, op, *given)
+
+        with patch.object(_Run, "swap", counted):
+            found.append({**one(way), "swapped": swapped, "sequence": way.layout == SEQUENCE})
+    return found
 
 
 def convolutions() -> list[dict[str, Any]]:

@@ -97,7 +97,8 @@ def plan(case: Case, *, steps: int = 2) -> Prepared:
         for i in range(count)
     )
     strategy = JobStrategy(stages=stages, schedule=case.schedule)
-    model = LayoutModel(graph=graph, layout=case.layout, axes=case.axes, dtype=case.dtype)
+    tiles = tuple(axis for axis, _ in case.fields.get("overlap", ()))
+    model = LayoutModel(graph=graph, layout=case.layout, axes=case.axes, dtype=case.dtype, tiles=tiles)
     return prepare(
         case.name, graph, load_cluster("dgx-a100"),
         Job(global_batch=BATCH, precision=case.dtype, optimizer=case.optimizer), strategy,
@@ -107,6 +108,7 @@ def plan(case: Case, *, steps: int = 2) -> Prepared:
 
 TENSOR, TWO = (("tensor", 2),), megatron_layout()
 WITH_SEQUENCE = megatron_layout(sequence_parallel=True)
+BESIDE = {"overlap": (("tensor", "tiles"),)}
 CASES = (
     Case("pipeline", "1f1b", 2),
     Case("tensor", "1f1b", 1, axes=TENSOR, layout=TWO),
@@ -151,6 +153,19 @@ CASES = (
     Case("tensor 4", "1f1b", 1, axes=(("tensor", 4),), layout=WITH_SEQUENCE),
     Case("pipedream x tensor", "pipedream", 2, axes=TENSOR, layout=TWO),
     Case("two versions x sequence", "pipedream_2bw", 2, axes=TENSOR, layout=WITH_SEQUENCE),
+    Case("tensor in tiles", "1f1b", 1, axes=TENSOR, layout=TWO, fields=BESIDE),
+    Case("sequence in tiles", "gpipe", 1, axes=TENSOR, layout=WITH_SEQUENCE, fields=BESIDE),
+    Case(
+        "sequence in tiles fp32", "gpipe", 1, axes=TENSOR, layout=WITH_SEQUENCE, fields=BESIDE, dtype="fp32"
+    ),
+    Case(
+        "recomputed in tiles",
+        "1f1b",
+        1,
+        axes=TENSOR,
+        layout=WITH_SEQUENCE,
+        fields={**BESIDE, "recompute": "full"},
+    ),
     Case("tensor fp32", "1f1b", 1, axes=TENSOR, layout=TWO, dtype="fp32"),
     Case("sequence fp32", "1f1b", 1, axes=TENSOR, layout=WITH_SEQUENCE, dtype="fp32"),
     Case("zero 1 fp32", "1f1b", 1, 2, fields={"zero": 1}, dtype="fp32"),

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import pytest
 
 from explorer.base.errors import InputError
 from explorer.run import make_experiment
+from explorer.run.cases.likeness import SMALL
+from explorer.run.cases.sharded_likeness import own_on_lanes, sharded_scale
 from explorer.run.judging.wire_bytes import INSIDE
 from explorer.run.own.own_model import OwnModel
 from explorer.run.own.own_scale import own_scaled
 from explorer.run.sharded.execution import COMPUTE
 from explorer.run.sharded.kinds import look_up
+from explorer.run.sharded.layout_model import LayoutModel
 from explorer.run.sharded.own_check import require_pieces
 from explorer.strategy import REPLICA, Mesh
 from tests.run.own.own_cases import FACTORIES, GPT, configuration, small_resnet, source
@@ -61,6 +65,18 @@ def test_weights_are_sharded_over_replicas(ranks: int) -> None:
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_layers_are_cut_over_the_ranks_of_a_lane(ranks: int) -> None:
     check(on_ranks(ranks, "tests.run.sharded.check_own:lanes"))
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_collectives_of_lanes_go_in_tiles_beside_products(ranks: int) -> None:
+    """With sequence parallelism both ways of both collectives, without it sums of results and gradients."""
+    results = on_ranks(ranks, "tests.run.sharded.check_own:tiles")
+    check(results)
+    for rows in zip(*results, strict=True):
+        for row in rows:
+            ops = {"all_gather", "reduce_scatter"} if row["sequence"] else {"all_reduce"}
+            assert set(row["swapped"]) == ops, row
+            assert min(row["swapped"].values()) > 0, row
 
 
 @pytest.mark.slow
@@ -124,6 +140,26 @@ def test_a_plan_of_wide_lanes_runs_the_own_layers_or_says_first_why_not() -> Non
     assert "flip goes over an axis" in make_experiment(turned, ranks=2, rounds=1).stand_ins
 
 
+def test_a_plan_in_tiles_runs_in_tiles_and_says_so() -> None:
+    resolved = plan(*GPT, tensor=2, microbatches=4)
+    job = resolved.plan.strategy.job
+    for how, tiles in (("tiles", ("tensor",)), ("weight_gradient", ())):
+        stages = [replace(stage, overlap=(("tensor", how),)) for stage in job.stages]
+        strategy = resolved.plan.strategy.with_job(job.with_stages(stages))
+        made = replace(resolved, plan=replace(resolved.plan, strategy=strategy))
+        scaled, _ = own_on_lanes(made, ranks=2, most_s=inf)
+        small, _ = sharded_scale(
+            made.graph, made.cluster, made.plan.workload.job, strategy.job, ranks=2, size=SMALL
+        )
+        for found in (scaled, small):
+            assert isinstance(found.model, OwnModel | LayoutModel)
+            assert found.model.tiles == tiles
+            assert {s.overlap for s in found.strategy.stages} == {tuple((a, how) for a in tiles)}
+            beside = any(text.startswith("collectives of a lane beside") for text in found.not_validated)
+            assert beside == (not tiles)
+            assert ("collectives along tensor in tiles beside products" in found.validated) == bool(tiles)
+
+
 def test_experts_over_replicas_run_on_the_replicas_that_there_are() -> None:
     resolved = plan(configuration("mixtral"), tokens=8, microbatches=4, expert=4, replicas=4, zero=3)
     for ranks in (2, 4):
@@ -139,12 +175,45 @@ def test_experts_over_replicas_run_on_the_replicas_that_there_are() -> None:
         assert ("expert parallelism over replicas: 4" in scaled.validated) == (ranks == 4)
 
 
-def test_experts_of_which_replicas_cannot_hold_equal_parts_stay_whole() -> None:
+def test_experts_over_fewer_replicas_than_there_are_stand_there_several_times() -> None:
     resolved = plan(configuration("mixtral"), tokens=8, microbatches=2, expert=2, replicas=8)
     scaled, _ = own_scaled(resolved, ranks=8)
     assert isinstance(scaled.model, OwnModel)
+    assert scaled.model.mesh_axes == (("expert", 2),)
+    (stage,) = scaled.strategy.stages
+    assert {mesh.axes for item in stage.shardings for mesh in item.meshes} == {((REPLICA, 4), ("expert", 2))}
+    assert "expert parallelism over replicas: 2" in scaled.validated
+
+
+def test_experts_of_which_replicas_cannot_hold_equal_parts_stay_whole() -> None:
+    resolved = plan(configuration("three experts"), tokens=8, microbatches=2, expert=2, replicas=2)
+    scaled, _ = own_scaled(resolved, ranks=2)
+    assert isinstance(scaled.model, OwnModel)
     assert not scaled.model.spread
     assert any("laid out apart" in text for text in scaled.not_validated)
+
+
+def test_experts_go_over_whole_lanes_of_several_ranks() -> None:
+    """Of 2 replicas of 2 ranks all 4 share 4 experts; of one lane both, which is said."""
+    resolved = plan(configuration("mixtral"), tokens=8, microbatches=4, tensor=2, expert=4, replicas=2)
+    for ranks in (2, 4):
+        scaled, _ = own_on_lanes(resolved, ranks=ranks, most_s=inf)
+        assert isinstance(scaled.model, OwnModel)
+        assert scaled.model.mesh_axes == (("tensor", 2), ("expert", ranks))
+        (stage,) = scaled.strategy.stages
+        assert [mesh.axes for mesh in stage.meshes] == [((REPLICA, ranks // 2), ("tensor", 2))]
+        assert [mesh.axes for item in stage.shardings for mesh in item.meshes] == [
+            ((REPLICA, 1), ("expert", ranks))
+        ]
+        less = "expert parallelism over replicas: 4 devices in the plan, 2 here" in scaled.not_validated
+        assert less == (ranks == 2)
+        assert not any("laid out apart" in text for text in scaled.not_validated)
+
+
+def test_experts_that_lanes_cannot_hold_in_equal_parts_are_refused_there() -> None:
+    resolved = plan(configuration("three experts"), tokens=8, microbatches=4, tensor=2, expert=2, replicas=2)
+    with pytest.raises(InputError, match="run over devices of several lanes"):
+        own_on_lanes(resolved, ranks=4, most_s=inf)
 
 
 @pytest.mark.slow
@@ -155,6 +224,7 @@ def test_experts_of_which_replicas_cannot_hold_equal_parts_stay_whole() -> None:
         ("models_of_transformers", 4),
         ("lanes_of_transformers", 2),
         ("lanes_of_transformers", 4),
+        ("lanes_of_transformers", 8),
         ("full_width_models", 2),  # four of them do not fit 24 GB
         ("full_width_lanes", 2),
     ],
