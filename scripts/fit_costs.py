@@ -1,13 +1,15 @@
 """Make all fitted numbers of the bundled profiles again, from the shared measurements and the priors.
 
-    python scripts/fit_costs.py [kernels] [training] [errors] [--dry]
+    python scripts/fit_costs.py [kernels] [training] [errors] [spreads] [--dry]
 
-Three stages, in this order; all without any:
+Four stages, in this order; all without any:
 
 kernels   numbers of the hardware on an idle device, from single operations: products, attention, collectives
 training  the few numbers of hardware under load and of software, from training steps of all sources together
           (`explorer.score.fit_rows`): from their priors, n rows of a source weighing as the square root of n
 errors    what is left if a source is left out: `sample_profiles/errors/between_sources.yaml`
+spreads   how far apart numbers that a step can tell lie between sources, beside what `explorer calibrate`
+          assumes (`explorer.score.spreads`); only printed and logged
 
 Numbers are written into the profiles, and what was done into `docs/fit.md`; errors of kernels stand in
 `docs/kernels.md` too.
@@ -41,12 +43,14 @@ from explorer.score.between import (
     left_out_rows,
 )
 from explorer.score.between_file import errors_text
+from explorer.score.calibrated import slopes_of_sets
 from explorer.score.heldout import held_out
 from explorer.score.kernel_devices import known_kinds
 from explorer.score.kernels import kernel_paths
 from explorer.score.reading import reference_folder, use_reference
 from explorer.score.rows import SETS, published
 from explorer.score.running import PredictedRow, paths_of, score
+from explorer.score.spreads import ASSUMED, learn_spreads
 from explorer.score.tables import markdown
 
 ROOT = Path(__file__).parents[1]
@@ -98,6 +102,20 @@ def errors(say: Say, processes: int, *, dry: bool, each: Path | None = None) -> 
         ERRORS.write_text(errors_text(known), encoding="utf-8")
 
 
+def spreads(say: Say, processes: int, *, dry: bool) -> None:  # noqa: ARG001 - it writes no profile
+    """Learn how far machines, models and rows are apart, from all sources and without each in turn."""
+    places = paths_of([name for name in published() if SETS.get(name).unit != "ratio"], {})
+    without = held_out(places, reference_folder(), processes=processes)
+    values = {name: item.values for name, item in without.items()}
+    rows = slopes_of_sets(places, processes=processes, values=values)
+    sets = {name: (SETS.get(name).source, found) for name, found in rows.items()}
+    say("Deviations of logarithms; what is assumed stands in `explorer.calibrate`, see score.md.\n")
+    say(f"| without | {' | '.join(ASSUMED)} |\n|---|{'---:|' * len(ASSUMED)}")
+    for source in ("", *sorted({source for source, found in sets.values() if found})):
+        learned = learn_spreads(sets, without=source)
+        say(f"| {source or 'none'} | {' | '.join(f'{sd:.3f}' for sd in learned.values())} |")
+
+
 def _left_out(places: Mapping[str, Path], say: Say, processes: int) -> dict[str, Sequence[PredictedRow]]:
     without = held_out(places, reference_folder(), processes=processes)
     scores = score(places, processes=processes, values={name: item.values for name, item in without.items()})
@@ -126,7 +144,7 @@ def kernel_kinds() -> set[str]:
     }  # fmt: skip
 
 
-STAGES = {"kernels": kernels, "training": training, "errors": errors}
+STAGES = {"kernels": kernels, "training": training, "errors": errors, "spreads": spreads}
 
 
 def main() -> None:

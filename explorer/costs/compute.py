@@ -18,8 +18,11 @@ The host issues kernels ahead of the device, so a block takes the longer of the 
     block = max(sum of device, kernels x host issue),
 
 where a kernel of the backward takes the share `backward_issue` of a forward's, and every layer of it is
-stretched by the same share. A source's measured seconds take precedence over physics. The arrays made here
-are read-only and shared.
+stretched by the same share. A forward that is made again stands right before the backward of its block, and
+launches do not wait for the device (CUDA programming guide, asynchronous execution; about a thousand may be
+pending), so that there the longer of the sums of both together counts: what the host lags in the one it
+makes up for as far as it is ahead in the other (`LayerCosts.relief`). A source's measured seconds take
+precedence over physics. The arrays made here are read-only and shared.
 """
 
 from __future__ import annotations
@@ -57,6 +60,9 @@ class LayerCosts(NamedTuple):
     """Seconds from the start of a layer's first kernel to that of the next layer."""
     slack: Array
     """Part of `seconds` in which the device waits for the host: other kernels (collectives) fit in."""
+    relief: Array
+    """(layers,): part of the forward's `slack` that a backward right behind it makes up for: a forward made
+    again takes so much less."""
 
 
 def layer_times(
@@ -174,6 +180,7 @@ def settled(
         _, block = np.unique(block, return_inverse=True)
     stretched = _hosted(device, host, block)
     times, slack = stretched, stretched - device
+    relief = relief_of(device, host, block)
     place = np.full(len(graph.layers), -1, dtype=np.int64)
     place[layers] = np.arange(len(layers))
     for rows in _measured(graph, kind, degree):
@@ -183,10 +190,10 @@ def settled(
         if rows.degree != degree or degree == 1:
             seconds = seconds * rows.degree * work[at]
         times[:, at] = seconds
-        slack[:, at] = 0.0
+        slack[:, at] = relief[at] = 0.0
     left_out = unwanted_gradients(graph)[:, layers]
     times[left_out] = slack[left_out] = 0.0
-    return LayerCosts(times, slack)
+    return LayerCosts(times, slack, relief)
 
 
 def _measured(graph: LayerGraph, kind: DeviceKind, degree: int) -> Sequence[MeasuredRows]:
@@ -247,6 +254,27 @@ def _hosted(times: Array, host: Array, block: IntArray) -> Array:
         stretch = np.maximum(1.0, issue / np.maximum(device, 1e-300))
         result[directions] *= np.where(device > 0, stretch, 1.0)[block]
     return result
+
+
+def relief_of(device: Array, host: Array, block: IntArray) -> Array:
+    """Return how much less a forward takes where the backward of its block is right behind it.
+
+    A block's relief is what the host lags in the forward, or is ahead in the backward, if that is less; every
+    layer has a share of it as large as its share of the forward's seconds.
+
+    Args:
+        device: (3, layers) seconds of the device.
+        host: (3, layers) seconds in which the host issues them.
+        block: (layers,) number of each layer's block.
+    """
+    if not host.any():
+        return np.zeros(len(block))
+    work = np.array([np.bincount(block, weights=part) for part in (device[0], device[1:].sum(axis=0))])
+    issue = np.array([np.bincount(block, weights=part) for part in (host[0], host[1:].sum(axis=0))])
+    lag, ahead = np.maximum(0.0, issue[0] - work[0]), np.maximum(0.0, work[1] - issue[1])
+    share = np.minimum(lag, ahead) / np.maximum(work[0], 1e-300)
+    found: Array = device[0] * np.where(work[0] > 0, share, 0.0)[block]
+    return found
 
 
 def unwanted_gradients(graph: LayerGraph) -> NDArray[np.bool_]:

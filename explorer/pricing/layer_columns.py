@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from explorer.base.caching import MEBIBYTE, STAGES_KEPT, remembered
 from explorer.cluster import Cluster, DeviceKind
-from explorer.costs.compute import layer_costs
+from explorer.costs.compute import LayerCosts, layer_costs
 from explorer.costs.measured import with_collectives
 from explorer.costs.stragglers import lane_factor
 from explorer.graph import LayerGraph
@@ -77,6 +77,8 @@ class LaneColumns:
 
     slack_s: FloatArray
     """(3, layers): part of the compute in which the device waits for the host, where collectives fit in."""
+    again_slack_s: FloatArray
+    """(layers,): the same in a forward made again before a backward."""
     comm_s: FloatArray
     """(2, layers): seconds of the collectives of forward and backward; 0 where measured seconds hold them."""
     sent_bytes: FloatArray
@@ -96,6 +98,8 @@ class LayerColumns:
 
     compute_s: FloatArray
     """(3, layers): seconds of forward, input gradient and weight gradient."""
+    again_s: FloatArray
+    """(layers,): seconds of a forward made again, right before the backward (`LayerCosts.relief`)."""
     lane: LaneColumns | None
     """Collectives; None if the lane has none."""
 
@@ -134,15 +138,16 @@ def layer_columns(
         )
         for name, own in pieces or tuple((name, sharded) for name in named)
     ]  # fmt: skip
-    compute = np.max([item.seconds for item in found], axis=0)
+    compute, slack, again, again_slack = slowest(found)
     inside = sharded.inside
     if inside is None or costs is None:
-        return LayerColumns(compute_s=compute, lane=None)
+        return LayerColumns(compute_s=compute, again_s=again, lane=None)
     # measured seconds may hold collectives: those are sent, but take no seconds of their own
     apart = ~with_collectives(graph, kinds, sharded.degree)
     number = np.stack([inside.forward, inside.backward, inside.regather])
     lane = LaneColumns(
-        slack_s=np.min([item.slack for item in found], axis=0),
+        slack_s=slack,
+        again_slack_s=again_slack,
         comm_s=(number[:2] @ costs[0]) * apart,
         sent_bytes=number @ costs[1],
         apart=apart,
@@ -150,7 +155,17 @@ def layer_columns(
         slowdown=max(kind.overlap_slowdown for kind in devices),
     )
     waits = np.where(apart, lane_factor(devices, sharded.devices), 1.0)
-    return LayerColumns(compute_s=compute * waits, lane=lane)
+    return LayerColumns(compute_s=compute * waits, again_s=again * waits, lane=lane)
+
+
+def slowest(found: Sequence[LayerCosts]) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return seconds and slack of layers, then both of forwards made again, on the slowest of some kinds."""
+    return (
+        np.max([item.seconds for item in found], axis=0),
+        np.min([item.slack for item in found], axis=0),
+        np.max([item.seconds[0] - item.relief for item in found], axis=0),
+        np.min([np.maximum(0.0, item.slack[0] - item.relief) for item in found], axis=0),
+    )
 
 
 def devices_of(cluster: Cluster, kinds: Sequence[str]) -> list[DeviceKind]:

@@ -134,7 +134,7 @@ def summed(
     comm, sent, behind = (0.0,) * 3, (0.0,) * 3, 0.0
     if found.lane is not None:
         comm, sent, behind = _lane(found.lane, ways, compute, layers, share, again)
-    remade = float(compute[0, layers] @ again)
+    remade = float(found.again_s[layers] @ again)
     return SectionTime(
         forward + comm[0] + call, input_grad + comm[1] + call, weight_grad, comm[0], comm[1],
         remade + comm[2], comm[2], sent[0], sent[1], sent[2], min(behind, comm[1]),
@@ -161,7 +161,7 @@ def _lane(
         (
             left(float(comm[0] @ share), hidden.forward_s, float(slack[0] @ share)),
             left(float(comm[1] @ share), hidden.input_grad_s, float(slack[1] @ share)),
-            left(float(comm[0] @ again), hidden.recompute_s, float(slack[0] @ again)),
+            left(float(comm[0] @ again), hidden.recompute_s, float(lane.again_slack_s[layers] @ again)),
         ),
         # gathers hidden behind the input gradient take no seconds of their own, but are sent
         (

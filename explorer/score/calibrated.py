@@ -103,6 +103,17 @@ def calibrated_scores(
         processes: most processes; None for one per core.
         values: by name of a set, values of knobs that replace those of the profiles, as without its source.
     """
+    found = slopes_of_sets(paths, processes=processes, values=values)
+    return [_judged_set(name, rows) for name, rows in found.items() if rows]
+
+
+def slopes_of_sets(
+    paths: Mapping[str, Path],
+    *,
+    processes: int | None = None,
+    values: Mapping[str, Mapping[str, float]] | None = None,
+) -> dict[str, list[RowSlopes]]:
+    """Return the rows of each set as observations; arguments are those of `calibrated_scores`."""
     works = [
         (name, str(path), tuple(sorted((values or {}).get(name, {}).items())), values is not None, part)
         for name, path in paths.items()
@@ -112,7 +123,7 @@ def calibrated_scores(
     found: defaultdict[str, list[RowSlopes]] = defaultdict(list)
     for (name, *_), rows in zip(works, _mapped(works, processes or os.cpu_count() or 1), strict=True):
         found[name] += rows
-    return [_judged_set(name, rows) for name, rows in found.items() if rows]
+    return dict(found)
 
 
 Work = tuple[str, str, Values, bool, int]

@@ -20,7 +20,7 @@ from explorer.costs.memory import StageMemory
 from explorer.costs.memory_arrays import graph_arrays
 from explorer.costs.stragglers import lane_factor, stage_factor
 from explorer.pricing.lane_collectives import inside_of
-from explorer.pricing.layer_columns import LaneColumns, LayerColumns
+from explorer.pricing.layer_columns import LaneColumns, LayerColumns, slowest
 from explorer.pricing.overlap import beside_of
 from explorer.pricing.section_time import (
     SectionTime,
@@ -55,6 +55,8 @@ class Assembled:
     """(3, layers): seconds of forward, input and weight gradient."""
     slack_s: FloatArray
     """(3, layers): part of them in which the device waits for the host."""
+    again_s: FloatArray
+    """(2, layers): seconds of forwards made again, and the part in which the device waits for the host."""
     lane: FloatArray
     """(6, layers), of the collectives for which a layer waits: seconds forward and backward; bytes that each
     device sends forward, backward and in repeated gathers; how many there are."""
@@ -90,9 +92,10 @@ class Assembled:
     def _columns(self, kind_s: FloatArray) -> LayerColumns:
         lane = self.layers.lane
         if not self.lane[5].any():
-            return LayerColumns(compute_s=self.compute_s, lane=None)
+            return LayerColumns(compute_s=self.compute_s, again_s=self.again_s[0], lane=None)
         columns = LaneColumns(
             slack_s=self.slack_s,
+            again_slack_s=self.again_s[1],
             comm_s=self.lane[:2] * self.layers.apart,
             sent_bytes=self.lane[2:5],
             apart=self.layers.apart,
@@ -101,7 +104,7 @@ class Assembled:
         )
         wait = lane_factor(lane.kinds, math.prod(axis.size for axis in lane.axes))
         waits = np.where(self.layers.apart, wait, 1.0)
-        return LayerColumns(compute_s=self.compute_s * waits, lane=columns)
+        return LayerColumns(compute_s=self.compute_s * waits, again_s=self.again_s[0] * waits, lane=columns)
 
     def _hidden(self) -> tuple[Ways, FloatArray]:
         """Return the collectives that work hides, and the seconds of each kind of collective."""
@@ -131,13 +134,16 @@ class Assembled:
         for layer in waiting.union(changed):
             lane[:, layer] = _waits(self.edges, layer, plan, tensor)
         device, compute, slack = self.device_s.copy(), self.compute_s.copy(), self.slack_s.copy()
+        again = self.again_s.copy()
         at = np.array(changed)
         device[..., at] = self.layers.device_s(at, plan[at])
         members = blocks_of(self.layers, changed)
-        compute[:, members], slack[:, members] = settle(self.layers, members, plan, device[..., members])
+        compute[:, members], slack[:, members], again[0, members], again[1, members] = settle(
+            self.layers, members, plan, device[..., members]
+        )
         return replace(
             self, chosen=chosen, plan=plan, tensor=tensor, device_s=device, compute_s=compute, slack_s=slack,
-            lane=lane,
+            again_s=again, lane=lane,
         )  # fmt: skip
 
     def _follow(self, choices: Iterable[int], chosen: IntArray, plan: IntArray) -> list[int]:
@@ -196,17 +202,17 @@ def assemble(edges: EdgeTable, chosen: Sequence[int] | IntArray) -> Assembled:
         tensor = np.array([edges.number(item) for item in found.plans], dtype=np.int64)[found.of]
     every = np.arange(len(plan))
     device = table.device_s(every, plan)
-    compute, slack = settle(table, every, plan, device)
+    compute, slack, *again = settle(table, every, plan, device)
     return Assembled(
         edges=edges, chosen=choice, plan=plan, tensor=tensor, device_s=device, compute_s=compute,
-        slack_s=slack, lane=_all_waits(edges, plan, tensor),
+        slack_s=slack, again_s=np.array(again), lane=_all_waits(edges, plan, tensor),
     )  # fmt: skip
 
 
 def settle(
     table: LayerTable, layers: IntArray, plan: IntArray, device: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the seconds of layers and the part in which the device waits, on the slowest of the kinds.
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return what `explorer.pricing.layer_columns.slowest` does of layers.
 
     Args:
         table: the table of layers.
@@ -220,7 +226,7 @@ def settle(
         settled(lane.graph, kind, own[0], own[1], layers, samples=lane.samples, work=work, degree=lane.degree)
         for kind, own in zip(lane.kinds, device, strict=True)
     ]
-    return np.max([item.seconds for item in found], axis=0), np.min([item.slack for item in found], axis=0)
+    return slowest(found)
 
 
 def blocks_of(table: LayerTable, layers: Sequence[int]) -> IntArray:

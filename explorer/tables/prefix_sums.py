@@ -223,13 +223,13 @@ def _again_sums(
     if lane is None:
         none = sums(np.zeros(len(again)))
         return AgainSums(
-            remade_s=sums(compute[0] * again), comm_s=none, slack_s=none, sent_bytes=none, kept_bytes=none,
-            hidden=None,
+            remade_s=sums(columns.again_s * again), comm_s=none, slack_s=none, sent_bytes=none,
+            kept_bytes=none, hidden=None,
         )  # fmt: skip
     return AgainSums(
-        remade_s=sums(compute[0] * again),
+        remade_s=sums(columns.again_s * again),
         comm_s=sums(lane.comm_s[0] * again),
-        slack_s=sums(lane.slack_s[0] * again),
+        slack_s=sums(lane.again_slack_s * again),
         sent_bytes=sums(lane.sent_bytes[0] * again),
         kept_bytes=sums(lane.sent_bytes[2] * (1.0 - again)),
         hidden=hidden_sums(forward, lane.kind_s, compute, again * lane.apart, lane.slowdown, positions),

@@ -113,14 +113,16 @@ def _seconds(
     precision: str,
 ) -> WholeSeconds:
     kind, sharded = row.kinds[0], row.sharded
-    alone, work = _work(graph, kind, sharded.shards, alike, sizes, precision)
+    alone, work, relief = _work(graph, kind, sharded.shards, alike, sizes, precision)
     call = kind.software.action_overhead_s
     if sharded.inside is None:
         once, none = _all(alike, work), np.zeros(len(sizes))
-        remade = _some(alike, work[0], again)
+        remade = _some(alike, work[0] - relief, again)
         return WholeSeconds(once[0] + call, once[1] + call, once[2], none, none, remade, none)
-    waits, waits_again = _all(alike, work - alone), _some(alike, (work - alone)[0], again)
-    work *= lane_factor(row.kinds, sharded.devices)
+    waits = _all(alike, work - alone)
+    waits_again = _some(alike, np.maximum(0.0, (work - alone)[0] - relief), again)
+    factor = lane_factor(row.kinds, sharded.devices)
+    work *= factor
     once = _all(alike, work)
     costs = kind_costs_of_sizes(cluster, sharded.inside.kinds, row.lines, precision, sizes)[0]
     hidden = np.array([_hidden(way, alike, costs, work) for way in ways]) * (1.0 - kind.overlap_slowdown)
@@ -130,7 +132,8 @@ def _seconds(
     comm_again = np.maximum(0.0, sharded.inside.forward[again].sum(axis=0) @ costs - less - waits_again)
     return WholeSeconds(
         once[0] + comm[0] + call, once[1] + comm[1] + call, once[2], comm.sum(axis=0),
-        np.minimum(waits[2], comm[1]), _some(alike, work[0], again) + comm_again, comm_again,
+        np.minimum(waits[2], comm[1]), _some(alike, work[0] - factor * relief, again) + comm_again,
+        comm_again,
     )  # fmt: skip
 
 
@@ -141,9 +144,10 @@ def _work(
     alike: _Alike,
     sizes: tuple[int, ...],
     precision: str,
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the (3, kinds of blocks, classes, sizes) seconds of a layer on the device, and those that it
-    takes where the host is slower to issue a block's kernels.
+    takes where the host is slower to issue a block's kernels; last the (kinds of blocks, classes, sizes) part
+    of the latter in a forward that a backward right behind it makes up for.
     """
     example, count = alike.example, len(sizes)
     device, host = device_costs(
@@ -153,13 +157,19 @@ def _work(
     )  # fmt: skip
     device, host = (part.reshape(3, len(example), count) for part in (device, host))
     alone = np.broadcast_to(device[:, None], (3, len(alike.times), *device.shape[1:]))
-    work = np.array(alone)
+    work, relief = np.array(alone), np.zeros(alone.shape[1:])
     if host.any():
+        work_s, issue_s = (
+            [alike.members @ part[way].sum(axis=0) for way in ([0], [1, 2])] for part in (device, host)
+        )
+        lag, ahead = np.maximum(0.0, issue_s[0] - work_s[0]), np.maximum(0.0, work_s[1] - issue_s[1])
+        share = np.where(work_s[0] > 0, np.minimum(lag, ahead) / np.maximum(work_s[0], 1e-300), 0.0)
+        relief = alone[0] * share[:, None, :]
         for way in ([0], [1, 2]):
             needs = alike.members @ device[way].sum(axis=0)
             stretch = np.maximum(1.0, alike.members @ host[way].sum(axis=0) / np.maximum(needs, 1e-300))
             work[way] *= np.where(needs > 0, stretch, 1.0)[:, None, :]
-    return alone, work
+    return alone, work, relief
 
 
 def _all(alike: _Alike, seconds: FloatArray) -> FloatArray:

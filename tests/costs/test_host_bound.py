@@ -56,3 +56,24 @@ def test_a_fast_host_changes_nothing() -> None:
 def test_a_host_bound_block_takes_no_longer_for_more_samples_until_the_device_does() -> None:
     assert costs(1e-3, 1)[0].sum() == pytest.approx(costs(1e-3, 2)[0].sum(), rel=1e-12)
     assert costs(1e-3, 4096)[0].sum() == pytest.approx(costs(0.0, 4096)[0].sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("issue", [0.0, 1e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-3])
+@pytest.mark.parametrize("backward", [0.1, 0.3, 1.0])
+def test_a_forward_made_again_and_its_backward_take_the_longer_of_both_sums(
+    issue: float, backward: float
+) -> None:
+    """Launches run ahead of the device, so that of both together device or host sets the time."""
+    kind = replace(KIND, software=Software(host_issue_s=issue, backward_issue=backward))
+    found = layer_costs(GRAPH, kind, samples=8, precision="bf16")
+    device = costs(0.0, 8)[0]
+    kernels = np.array([KERNELS.get(GRAPH.layers[i].kind, (1, 1, 1)) for i in BLOCK]).T * (device > 0)
+    host = issue * (kernels[0].sum() + backward * kernels[1:].sum())
+    both = found.seconds[:, BLOCK].sum() - found.relief[BLOCK].sum()
+    assert both == pytest.approx(max(device.sum(), host), rel=1e-12)
+    assert (found.relief <= found.slack[0] * (1 + 1e-12)).all()
+
+
+def test_a_backward_that_the_host_sets_gives_no_relief() -> None:
+    kind = replace(KIND, software=Software(host_issue_s=1e-5, backward_issue=50.0))
+    assert not layer_costs(GRAPH, kind, samples=4096, precision="bf16").relief[BLOCK].any()

@@ -14,7 +14,7 @@ from statistics import median
 
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster
-from explorer.costs.compute import layer_costs
+from explorer.costs.compute import LayerCosts, layer_costs
 from explorer.costs.memory import stage_memory
 from explorer.costs.update_time import update_seconds
 from explorer.graph import LayerGraph
@@ -39,7 +39,6 @@ from explorer.run.own.own_source import own_source
 from explorer.run.own.planned_layers import planned_layers
 from explorer.run.sharded.own_check import require_pieces
 from explorer.run.sharded.requests import request_of
-from explorer.sharding.result import FloatArray
 from explorer.sharding.stage import Request
 from explorer.strategy import Stage
 
@@ -150,7 +149,7 @@ def _layer_seconds(
     """Put the profile's seconds beside those of every layer; 0 without a profile."""
     samples = fitted.samples
     stage = next(iter(fitted.stages.values()))
-    costs = None if profile is None else _seconds(graph, profile, stage, samples)
+    costs = None if profile is None else _costs(graph, profile, stage, samples).seconds
     found = []
     for item in alone:
         at = graph.index[item.layer]
@@ -204,18 +203,19 @@ def _predicted_s(op: str, stage: Stage, graph: LayerGraph, fitted: Fitted, profi
             optimizer=fitted.job.optimizer, precision=PRECISION,
         )  # fmt: skip
     layers = [graph.index[name] for name in stage.layers]
-    costs = _seconds(graph, profile, stage, fitted.samples)[:, layers]
-    work = costs[0].sum() if op == "F" else costs[1:].sum()
+    costs = _costs(graph, profile, stage, fitted.samples)
+    seconds, again = costs.seconds[:, layers], (costs.seconds[0] - costs.relief)[layers]
+    work = seconds[0].sum() if op == "F" else seconds[1:].sum()
     if op == "B" and stage.recompute == FULL:
         blocks = [graph.layers[i].block for i in layers]
-        work += costs[0][[bool(block) or not any(blocks) for block in blocks]].sum()
+        work += again[[bool(block) or not any(blocks) for block in blocks]].sum()
     return float(work) + kind.software.action_overhead_s
 
 
-def _seconds(graph: LayerGraph, profile: Cluster, stage: Stage, samples: int) -> FloatArray:
-    """Return the seconds of forward, input and weight gradient of all layers as a stage's ranks have them."""
+def _costs(graph: LayerGraph, profile: Cluster, stage: Stage, samples: int) -> LayerCosts:
+    """Return the costs of all layers as a stage's ranks have them."""
     shards = sharded_of(graph, stage).shards
     return layer_costs(
         graph, profile.device_kinds[0], samples=samples, precision=PRECISION,
         work=shards.work, split=shards.split, alike=shards.alike,
-    ).seconds  # fmt: skip
+    )  # fmt: skip
