@@ -109,7 +109,7 @@ def spreads(say: Say, processes: int, *, dry: bool) -> None:  # noqa: ARG001 - i
     values = {name: item.values for name, item in without.items()}
     rows = slopes_of_sets(places, processes=processes, values=values)
     sets = {name: (SETS.get(name).source, found) for name, found in rows.items()}
-    say("Deviations of logarithms; what is assumed stands in `explorer.calibrate`, see score.md.\n")
+    say("Deviations of logarithms; numbers of steps are those of `explorer calibrate`.\n")
     say(f"| without | {' | '.join(ASSUMED)} |\n|---|{'---:|' * len(ASSUMED)}")
     for source in ("", *sorted({source for source, found in sets.values() if found})):
         learned = learn_spreads(sets, without=source)
