@@ -148,7 +148,7 @@ OF_MODULES = {
     "explorer.score.sets._simumax_rows": "shapes of SimuMax",
     "explorer.score.sets.sailor": "rows",
     "widgets.history.file": "session",
-    "widgets.history.panel": "document",
+    "widgets.history.opened": "document",
 }
 """By module that reads files: the reader above by which they come in."""
 
