@@ -215,7 +215,7 @@ def test_code_that_never_looks_is_left_alone(
     async def main() -> None:
         ask(bench, "set", key="model", value="slow_net:build")
         await _until(GATE.reached.is_set)  # type: ignore[attr-defined]
-        assert bench.controls.doing["text"] == READING
+        await _until(lambda: bench.controls.doing.get("text") == READING)
         bench.controls._receive(bench.controls, {"cancel": True}, [])
         assert bench.model == "gpt2-small"
         number = ask(bench, "set", key="global_batch", value=64)
