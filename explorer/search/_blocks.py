@@ -22,7 +22,7 @@ from explorer.search._devices import DeviceOrder
 from explorer.search._frames import INTERLEAVED, USUAL, BoolArray, Frame, Frames
 from explorer.search._layout_costs import LayoutCosts
 from explorer.search._least_bytes import any_level, fitting, states_needed, with_activations
-from explorer.search._least_exchanges import slowed_by_gathers
+from explorer.search._least_exchanges import FORCING, slowed_by_gathers
 from explorer.search._quick_bounds import (
     Before,
     few_in_flight_s,
@@ -44,8 +44,6 @@ IntArray = npt.NDArray[np.int64]
 
 MOST_CONTEXT = 16
 """Most devices that share a sequence."""
-GATHERING = 3
-"""ZeRO level from which on weights are gathered."""
 _REF = 8
 """Positions and microbatches of the pipeline in which the bubbles of schedules are compared."""
 
@@ -175,7 +173,7 @@ def make_block(
         need[~there] = np.inf
         fits[np.unravel_index(need.argmin(), need.shape)] = True
     rows, again = np.nonzero(fits)
-    gathers = ~any_level(levels[:GATHERING])[rows, again] & (not problem.rules)
+    gathers = ~any_level(levels[: FORCING[-1]])[rows, again] & (not problem.rules)
     least, slow = yield from _seconds_of(problem, costs, schedule, frame, rows, again, gathers)
     grid = frame.grid[rows]
     np.maximum(least, forced[rows, again], out=least)

@@ -21,7 +21,7 @@ from explorer.search._closed_blocks import Closed
 from explorer.search._groups import Family, Point, points_of
 from explorer.search._open_blocks import OpenBlocks
 from explorer.search._open_layouts import OpenLayouts
-from explorer.search._open_points import OpenPoints
+from explorer.search._open_points import QUICK, OpenPoints
 from explorer.search._shares import WHOLE, Elsewhere, Nowhere, Share, StillOpen, joined
 from explorer.search._standing import Standing
 from explorer.search._uneven_stages import UnevenStages
@@ -48,8 +48,6 @@ NOT_PROVEN = "not proven"
 """What is said of a frontier that may lack strategies of the space."""
 GOOD = 1.25
 """Factor by which a strategy may be slower than the best, for uneven stages of its group to be tried."""
-QUICK = 0.02
-"""Slowness of points that are simulated without waiting."""
 RAISES = 8
 """Nodes that are opened for the sake of the bound between two simulations."""
 SAVED = 0.015

@@ -17,10 +17,10 @@ from explorer.search._open_bounds import OpenBounds
 from explorer.search._standing import Standing
 from explorer.strategy import Strategy
 
+QUICK = 0.02
+"""Slowness of points that are simulated without waiting."""
 ERRS = 1.03
-"""Factor by which guesses of points that are simulated soon may be too large: they still seem good."""
-SOON = 0.02
-"""Slowness of such points."""
+"""Factor by which guesses of quick points may be too large: they still seem good."""
 
 _Line = list[tuple[float, int, float]]
 """(guess and slowness, number, guess) of points in a line, the smallest first."""
@@ -85,7 +85,7 @@ class OpenPoints:
     def _seems_good(self, number: int, guess: float) -> bool:
         """Tell whether a guess is of a point that may well be better than the best."""
         limit = self.standing.limit
-        return guess < limit or (guess < ERRS * limit and self.slowness(number) < SOON)
+        return guess < limit or (guess < ERRS * limit and self.slowness(number) < QUICK)
 
     def slowness(self, number: int) -> float:
         """Return about how many seconds it takes to simulate a point."""
