@@ -19,6 +19,7 @@ import numpy.typing as npt
 from explorer.schedules import SCHEDULES
 from explorer.schedules.spec import ROUNDING, Pipeline, Schedule
 from explorer.search._devices import DeviceOrder
+from explorer.search._forwards_first import bounds_forwards, forwards_first_s
 from explorer.search._frames import INTERLEAVED, USUAL, BoolArray, Frame, Frames
 from explorer.search._layout_costs import LayoutCosts
 from explorer.search._least_bytes import any_level, fitting, states_needed, with_activations
@@ -174,7 +175,8 @@ def make_block(
         fits[np.unravel_index(need.argmin(), need.shape)] = True
     rows, again = np.nonzero(fits)
     gathers = ~any_level(levels[: FORCING[-1]])[rows, again] & (not problem.rules)
-    least, slow = yield from _seconds_of(problem, costs, schedule, frame, rows, again, gathers)
+    free = room - states.min(axis=0)[:, rows, again]
+    least, slow = yield from _seconds_of(problem, costs, schedule, frame, rows, again, gathers, free)
     grid = frame.grid[rows]
     np.maximum(least, forced[rows, again], out=least)
     if len(np.unique(costs.kinds)) == 1 and not problem.rules:  # replicas may take samples by speed
@@ -206,6 +208,7 @@ def _seconds_of(
     rows: IntArray,
     again: IntArray,
     gathers: BoolArray,
+    free: FloatArray,
 ) -> Generator[None, None, tuple[FloatArray, FloatArray]]:
     """Return the seconds of a step of rows at least, and those of all layers where they take longest; yield
     between the sizes of microbatches.
@@ -218,12 +221,14 @@ def _seconds_of(
         rows: rows of the frame.
         again: recomputation of each.
         gathers: which of them gather their weights, whatever else they choose.
+        free: (leading positions, rows) bytes for what is in flight, at most.
     """
     size = frame.size[rows]
     least, slow = np.zeros((2, len(rows)))
     least_of = _least_cut_anew_s if problem.rules else _least_s
     differ = len(costs.places) > 1 and not problem.rules and bool(schedule.placement.copies)
     used_places = places_used(costs, schedule, frame) if differ else None
+    forwards = bounds_forwards(problem, costs, schedule)
     for samples in np.unique(size).tolist():
         mine = np.flatnonzero(size == samples)
         for place in range(len(costs.places)):
@@ -232,6 +237,9 @@ def _seconds_of(
         least[mine] = least_of(costs, schedule, frame, rows[mine], again[mine], samples)
         if used_places is not None:
             here = least_at_places(costs, schedule, frame, used_places, rows[mine], again[mine], samples)
+            least[mine] = np.maximum(least[mine], here)
+        if forwards:
+            here = forwards_first_s(costs, frame, rows[mine], again[mine], samples, free[:, mine])
             least[mine] = np.maximum(least[mine], here)
         beside = mine[gathers[mine]]
         if len(beside):
@@ -303,7 +311,7 @@ def _least_s(
     where a schedule has them apart. Where it hides collectives, of pairs only the longer of these and of the
     work beside them is sure; of the weight gradients it puts off as many as there are positions before it.
     """
-    once, passed, bare, comm = costs.least_s(samples)
+    once, passed, bare, comm, _ = costs.least_s(samples)
     at, before, starts, numbers = frame.paths
     grid, training = frame.grid[rows], costs.job.training
     copies = schedule.placement.copies or 1
@@ -335,7 +343,7 @@ def _least_cut_anew_s(
 
     Positions share all work evenly at best, and one microbatch goes down through all stages and back.
     """
-    once, passed, bare, comm = costs.least_s(samples)
+    once, passed, bare, comm, _ = costs.least_s(samples)
     whole, grid = costs.stages.whole, frame.grid[rows]
     found: FloatArray = once[whole][again] * frame.count[rows]
     if schedule.hides:

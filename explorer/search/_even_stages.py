@@ -46,6 +46,23 @@ class Sums(NamedTuple):
         found: FloatArray = np.add.reduceat(values[self.kinds] * self.times[:, None], self.starts, axis=0)
         return found
 
+    def of_each(self, values: FloatArray, which: IntArray) -> FloatArray:
+        """Return the (sums, R) sums of (tables, kinds, R) values, each of its table in (sums,) `which`."""
+        found: FloatArray = np.add.reduceat(
+            self._each(values, which) * self.times[:, None], self.starts, axis=0
+        )
+        return found
+
+    def most_of_each(self, values: FloatArray, which: IntArray) -> FloatArray:
+        """Return the largest values as `of_each` returns their sums, however often they count."""
+        found: FloatArray = np.maximum.reduceat(self._each(values, which), self.starts, axis=0)
+        return found
+
+    def _each(self, values: FloatArray, which: IntArray) -> FloatArray:
+        terms = np.diff(self.starts, append=len(self.kinds))
+        found: FloatArray = values[np.repeat(which, terms), self.kinds]
+        return found
+
     def most(self, values: FloatArray) -> FloatArray:
         """Return the (sums, R) largest of the (kinds, R) values that are terms, however often."""
         return self._reduced(np.maximum, values)
@@ -99,6 +116,8 @@ class Laid(NamedTuple):
     """How many these are."""
     leading: tuple[tuple[int, ...], ...]
     """Kinds of the stages at the first two positions, by (stage, copy); of a single one twice."""
+    chain: bool
+    """Whether a microbatch goes from each stage to the next, never in two at once."""
 
 
 class EvenStages:
@@ -126,10 +145,6 @@ class EvenStages:
         """Kind of the run of all layers."""
         return int(self._cuts[0].runs[0])
 
-    def chain(self, stages: int) -> bool:
-        """Tell whether a microbatch goes from each of so many stages to the next, never in two at once."""
-        return self._cuts[stages - 1].chain
-
     def laid(self, placement: Placement, positions: int, chunks: int) -> Laid:
         """Return what a placement's grid makes of the model."""
         key = placement.name, positions, chunks
@@ -148,7 +163,9 @@ class EvenStages:
         fill = Sums.made([_counted(kinds[:stage]) for stage in last.values()])
         before = fill if grid.copies == 1 else Sums.made([((), ())] * len(last))
         leading = tuple(tuple(kinds[stage] for stage, _ in held[r]) for r in LEADING[: len(held)])
-        return Laid(Sums.made(at), before, fill, tuple(last.values()), (leading * 2)[: len(LEADING)])
+        return Laid(
+            Sums.made(at), before, fill, tuple(last.values()), (leading * 2)[: len(LEADING)], cut.chain
+        )
 
 
 def _counted(kinds: Iterable[int]) -> tuple[tuple[int, ...], tuple[float, ...]]:

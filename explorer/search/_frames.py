@@ -8,13 +8,16 @@ what its first position holds by its `in_flight`.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from explorer.schedules.needs import Size
+from explorer.schedules.placements import Grid
 from explorer.schedules.spec import Schedule
 from explorer.search._even_stages import LEADING, EvenStages, IntArray, Laid, Sums
 from explorer.search.exhaustive import divisors
@@ -71,8 +74,28 @@ class Frame:
         at = zip(*(item.leading for item in self.laid), strict=True)
         return tuple(Sums.made([(kinds, (1.0,) * len(kinds)) for kinds in part]) for part in at)
 
+    @cached_property
+    def chains(self) -> BoolArray:
+        """(G,): whether a microbatch goes from each stage of a grid to the next, never in two at once."""
+        return np.array([item.chain for item in self.laid], dtype=bool)
+
     def __len__(self) -> int:
         return len(self.grid)
+
+
+class _Ordered(NamedTuple):
+    """What a schedule makes of a grid, for every divisor of the batch as a number of microbatches."""
+
+    allowed: BoolArray
+    """(divisors,): whether it can order so many."""
+    stays: BoolArray
+    """(divisors,): as `Frame.stays`."""
+    paired: FloatArray
+    """(divisors,): as `Frame.paired`."""
+    saved: FloatArray
+    """(LEADING, stages of the position, divisors): microbatches that these positions hold at least; empty if
+    not sure.
+    """
 
 
 class Frames:
@@ -84,8 +107,7 @@ class Frames:
         self._divisors = np.array(divisors(self._batch), dtype=np.int64)
         self._frames: dict[tuple[str, int, int], Frame] = {}
         self._grids: dict[int, list[tuple[int, int]]] = {}
-        self._allowed: dict[tuple[str, int, int], BoolArray] = {}
-        self._saved: dict[tuple[str, int, int], npt.NDArray[np.float64]] = {}
+        self._orders: dict[tuple[str, int, int], _Ordered] = {}
 
     def replicas(self, most: int) -> int:
         """Return the most replicas, up to `most`, that divide the batch; 1 where none do."""
@@ -120,35 +142,23 @@ class Frames:
             for p in range(1, min(rows, self.stages.most) + 1)
             for v in self._chunks(schedule, p)
         ]
-        parts, stays, paired = [], [np.zeros(0, dtype=bool)], [np.zeros(0)]
-        held: list[list[tuple[tuple[int, ...], list[float]]]] = [[] for _ in LEADING]
-        for number, (p, d, v) in enumerate(grids):
-            share = self._batch // d
-            allowed = self._count_allowed(schedule, p, v)[
-                np.searchsorted(self._divisors, self._counts(share))
-            ]
-            counts = self._counts(share)[allowed]
-            parts.append(np.array([np.full(len(counts), number), share // counts, counts]))
-            of = schedule.placement.grid(p, v), counts.astype(float)
-            stays.append(schedule.stays(*of))
-            paired.append(schedule.paired(*of))
-            if self._sure(schedule):
-                some = self._in_flight(schedule, p, v)[:, :, np.searchsorted(self._divisors, counts)]
-                every = self.stages.laid(schedule.placement, p, v).leading
-                for at, kinds, saved in zip(held, every, some, strict=True):
-                    at += [(kinds, column) for column in saved.T.tolist()]
         columns = np.array(grids, dtype=np.int64).reshape(-1, 3).T
-        rows_of = np.concatenate([np.zeros((3, 0)), *parts], axis=1).astype(np.int64)
+        orders = [self._ordered(schedule, p, v) for p, _, v in grids]
+        share = self._batch // columns[1]
+        shape = len(grids), len(self._divisors)
+        allowed = np.array([item.allowed for item in orders], dtype=bool).reshape(shape)
+        allowed &= (share[:, None] % self._divisors == 0) & (share > 0)[:, None]
+        grid, at = np.nonzero(allowed[:, ::-1])
+        at = len(self._divisors) - 1 - at  # the most microbatches of a grid come first
+        count = self._divisors[at]
+        laid = tuple(self.stages.laid(schedule.placement, p, v) for p, _, v in grids)
         return Frame(
-            positions=columns[0], replicas=columns[1], chunks=columns[2],
-            laid=tuple(self.stages.laid(schedule.placement, p, v) for p, _, v in grids),
-            grid=rows_of[0], size=rows_of[1], count=rows_of[2], stays=np.concatenate(stays),
-            paired=np.concatenate(paired), held=tuple(Sums.made(at) for at in held if at),
+            positions=columns[0], replicas=columns[1], chunks=columns[2], laid=laid,
+            grid=grid, size=share[grid] // count, count=count,
+            stays=np.array([item.stays for item in orders], dtype=bool).reshape(shape)[grid, at],
+            paired=np.array([item.paired for item in orders]).reshape(shape)[grid, at],
+            held=_held(orders, laid, grid, at) if self._sure(schedule) and len(grid) else (),
         )  # fmt: skip
-
-    def _counts(self, share: int) -> IntArray:
-        """Return the numbers of microbatches into which a replica's samples can be cut, the most first."""
-        return self._divisors[share % self._divisors == 0][::-1] if share else self._divisors[:0]
 
     def _sure(self, schedule: Schedule) -> bool:
         """Tell whether it is known what the first position holds."""
@@ -173,26 +183,45 @@ class Frames:
             and (positions * v) % needs.stage_multiple == 0
         ]
 
-    def _count_allowed(self, schedule: Schedule, positions: int, chunks: int) -> BoolArray:
-        """Tell which divisors of the batch the schedule can order as numbers of microbatches."""
+    def _ordered(self, schedule: Schedule, positions: int, chunks: int) -> _Ordered:
+        """Return what a schedule makes of so many positions, for every divisor of the batch; keep it."""
         key = schedule.name, positions, chunks
-        if key not in self._allowed:
-            self._allowed[key] = allowed_counts(schedule, positions, chunks, self._divisors)
-        return self._allowed[key]
+        if key not in self._orders:
+            counts, grid = self._divisors.astype(float), schedule.placement.grid(positions, chunks)
+            allowed = allowed_counts(schedule, positions, chunks, self._divisors)
+            sure = self._sure(schedule) and allowed.any()
+            self._orders[key] = _Ordered(
+                allowed=allowed, stays=schedule.stays(grid, counts), paired=schedule.paired(grid, counts),
+                saved=self._in_flight(schedule, grid, counts) if sure else np.zeros((0, 0, 0)),
+            )  # fmt: skip
+        return self._orders[key]
 
-    def _in_flight(self, schedule: Schedule, positions: int, chunks: int) -> npt.NDArray[np.float64]:
+    def _in_flight(self, schedule: Schedule, grid: Grid, counts: FloatArray) -> FloatArray:
         """Return the (LEADING, stages, divisors) microbatches that these positions hold at least."""
-        key = schedule.name, positions, chunks
-        if key not in self._saved:
-            placement = schedule.placement
-            grid, counts = placement.grid(positions, chunks), self._divisors.astype(float)
-            at = np.minimum(LEADING, positions - 1)
-            moments = schedule.in_flight(placement, grid, counts, at)
-            sure = np.array([moment.saved for moment in moments if moment.sure])
-            # of several moments the one that holds most: a bound as each of them is
-            most = sure.sum(axis=2).argmax(axis=0)
-            self._saved[key] = np.take_along_axis(sure, most[None, :, None], axis=0)[0]
-        return self._saved[key]
+        at = np.minimum(LEADING, grid.positions - 1)
+        moments = schedule.in_flight(schedule.placement, grid, counts, at)
+        sure = np.array([moment.saved for moment in moments if moment.sure])
+        # of several moments the one that holds most: a bound as each of them is
+        most = sure.sum(axis=2).argmax(axis=0)
+        found: FloatArray = np.take_along_axis(sure, most[None, :, None], axis=0)[0]
+        return found
+
+
+def _held(orders: Sequence[_Ordered], laid: Sequence[Laid], grid: IntArray, at: IntArray) -> tuple[Sums, ...]:
+    """Return `Frame.held` of (N,) rows with these grids and numbers of microbatches, by place of divisor."""
+    numbers = np.bincount(grid, minlength=len(orders))
+    ends = np.cumsum(numbers)
+    found = []
+    for place in range(len(LEADING)):
+        sizes, kinds, times = [], [], []
+        for g in np.flatnonzero(numbers).tolist():
+            mine = laid[g].leading[place]
+            sizes.append(np.full(numbers[g], len(mine)))
+            kinds.append(np.tile(mine, numbers[g]))
+            times.append(orders[g].saved[place][:, at[ends[g] - numbers[g] : ends[g]]].T.ravel())
+        terms = np.concatenate(sizes)
+        found.append(Sums(np.cumsum(terms) - terms, np.concatenate(kinds), np.concatenate(times)))
+    return tuple(found)
 
 
 def allowed_counts(schedule: Schedule, positions: int, chunks: int, counts: IntArray) -> BoolArray:

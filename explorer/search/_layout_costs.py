@@ -45,6 +45,8 @@ class RunSeconds(NamedTuple):
     """Of all its work but its collectives."""
     comm: FloatArray
     """Of its collectives inside the lane."""
+    forward: FloatArray
+    """Of its forward."""
 
 
 class WholeModel(NamedTuple):
@@ -166,7 +168,7 @@ class LayoutCosts:
         if whole is None:
             ends = self.stages.starts[[self.stages.whole]], self.stages.stops[[self.stages.whole]]
             rows = [self._runs_at(samples, first, RECOMPUTE[recompute], *ends) for samples in sizes]
-            return [np.concatenate(part) for part in zip(*rows, strict=True)]
+            return [np.concatenate(part) for part in zip(*(row[:4] for row in rows), strict=True)]
         if not self.job.training:
             return [whole.forward] * 3 + [0.0 * whole.forward]
         gradient = whole.input_grad + whole.again
@@ -209,17 +211,21 @@ class LayoutCosts:
 
     def _runs_at(
         self, samples: int, first: int, recompute: str, starts: IntArray, stops: IntArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    ) -> RunSeconds:
         """Return the seconds of runs as `RunSeconds` has them, for one recomputation."""
         choice = replace(self._choice, first=first, recompute=recompute, microbatch_size=samples)
         times = self.table.seconds(choice, starts, stops)
         if not self.job.training:
-            return times.forward_s, times.forward_s, times.forward_s, 0.0 * times.forward_s
+            way = times.forward_s
+            return RunSeconds(once=way, passed=way, bare=way, comm=0.0 * way, forward=way)
         gradient = times.input_grad_s + times.recompute_s
         whole = gradient + times.weight_grad_s - times.behind_weight_s
         once = times.forward_s + whole
         comm = times.forward_comm_s + times.backward_comm_s + times.recompute_comm_s - times.behind_weight_s
-        return once, times.forward_s + np.minimum(gradient, whole), once - comm, comm
+        return RunSeconds(
+            once=once, passed=times.forward_s + np.minimum(gradient, whole), bare=once - comm, comm=comm,
+            forward=times.forward_s,
+        )  # fmt: skip
 
     # ---- bytes --------------------------------------------------------------------------------------
 

@@ -40,16 +40,15 @@ def states_needed(problem: Problem, costs: LayoutCosts, schedule: Schedule, fram
     levels, again = (len(ZERO_LEVELS), len(RECOMPUTE)) if training else (1, 1)
     reserved = costs.cluster.kind_of(costs.table.devices[0]).reserved_bytes
     need = np.full((levels, leading(costs), len(frame), again), reserved)
-    if not copies or problem.rules:
+    if not copies or problem.rules or not len(frame):
         return need
     shards, stays = frame.replicas * copies, frame.stays[:, None]
+    counts, which = np.unique(shards, return_inverse=True)
+    by_count = [costs.held(count) for count in counts.tolist()]
+    states_of, buffers_of, whole_of = (np.stack(part) for part in zip(*by_count, strict=True))
     for place, stages in enumerate(frame.leading[: need.shape[1]]):
-        states, buffers, whole = np.zeros((3, len(shards), len(ZERO_LEVELS)))
-        for count in np.unique(shards).tolist():
-            mine, held = shards == count, costs.held(count)
-            states[mine] = stages.of(held.states)[mine]
-            buffers[mine] = stages.most(held.buffers)[mine]
-            whole[mine] = stages.most(held.run_buffers)[mine]
+        states = stages.of_each(states_of, which)
+        buffers, whole = stages.most_of_each(buffers_of, which), stages.most_of_each(whole_of, which)
         fixed = (states + buffers)[frame.grid], (states + whole)[frame.grid]
         need[:, place] += np.where(stays, fixed[1], fixed[0]).T[:levels, :, None]
         # of the stage with the largest buffers, at least what any adds for a sample

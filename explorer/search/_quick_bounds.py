@@ -99,7 +99,7 @@ def few_in_flight_s(
     plain = schedule.placement.copies == 1 and not schedule.hides and not problem.rules
     if not plain or not problem.job.training or len(costs.cluster.device_kinds) > 1:
         return found
-    lines = (frame.chunks == 1) & [costs.stages.chain(p) for p in frame.positions.tolist()]
+    lines = (frame.chunks == 1) & frame.chains
     fits = fits & lines[frame.grid][:, None]
     held, size, p = costs.per_sample[0], frame.size[:, None], frame.positions[frame.grid][:, None]
     waits = costs.waits(frame.replicas)[frame.grid]

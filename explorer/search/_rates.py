@@ -44,11 +44,9 @@ class Rates:
 
     def least(self, step_s: FloatArray, peak_bytes: FloatArray, used: IntArray) -> FloatArray:
         """Return bounds of the objective, given bounds of step times, peaks, and devices used."""
-        found = np.empty(len(used))
-        for count in np.unique(used).tolist():
-            rows = used == count
-            alone, second, byte = self.of(count)
-            found[rows] = alone + second * step_s[rows] + byte * peak_bytes[rows]
+        counts, at = np.unique(used, return_inverse=True) if self._objective.per_device else ([1], 0)
+        alone, second, byte = np.array([self.of(int(count)) for count in counts]).reshape(-1, 3).T
+        found: FloatArray = alone[at] + second[at] * step_s + byte[at] * peak_bytes
         return found
 
 

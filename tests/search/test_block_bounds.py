@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from explorer.models import load_model
 from explorer.schedules import SCHEDULES, Schedule
 from explorer.search import Evaluator, Problem
 from explorer.search._blocks import Block, cut_bounds, least_of_layout, schedules_of
+from explorer.search._forwards_first import bounds_forwards, forwards_first_s
 from explorer.search._frames import Frames, allowed_counts
 from explorer.search._groups import points_of
 from explorer.search._least_bytes import states_needed
@@ -188,6 +190,47 @@ def test_room_for_few_microbatches_makes_steps_longer(name: str, decoder: Callab
                 assert not report.feasible or report.step_time_s >= few[row, 0], degrees.label
     assert least
     assert simulated or name != "zb_auto"  # of the others none fits where there is so little room
+
+
+ONE_WAY = [
+    item
+    for item in SCHEDULES
+    if item.placement.copies == 1 and item.flush and not item.hides and not item.literal
+]
+
+
+@pytest.mark.parametrize("schedule", ONE_WAY, ids=lambda item: item.name)
+def test_no_order_runs_more_forwards_first_than_it_keeps(
+    schedule: Schedule, decoder: Callable[..., LayerGraph]
+) -> None:
+    """With as much room as its own peak no step is shorter than the bound, which often says something."""
+    problem = Problem(
+        graph=decoder(6, 512), cluster=load_cluster("dgx-1-v100"), devices=tuple(range(4)),
+        workload=Workload(jobs=(replace(JOB, global_batch=8),)), schedule=schedule.name,
+    )  # fmt: skip
+    luck, active, simulated = random.Random(schedule.name), 0, 0
+    blocks = [block for block in opened(problem) if block.costs.row == 1]
+    for block, _ in product(blocks, range(SAMPLE // 2)):
+        assert bounds_forwards(problem, block.costs, schedule)
+        degrees = block.degrees(luck.randrange(len(block.guess)))
+        frame = Frames(problem).of(schedule, len(block.order), 1)
+        same = frame.positions[frame.grid] == degrees.stages
+        same &= (frame.chunks[frame.grid] == degrees.chunks) & (frame.size == degrees.microbatch_size)
+        rows, again = np.flatnonzero(same)[:1], np.array([RECOMPUTE.index(degrees.recompute)])
+        built = degrees.build(problem.graph, problem.needed_cluster, problem.job, devices=block.order)
+        try:
+            report = simulate(problem.graph, problem.needed_cluster, problem.workload, built)
+        except ExplorerError:
+            continue
+        simulated += 1
+        states = states_needed(problem, block.costs, schedule, frame).min(axis=0)[:, rows, again]
+        room = max(report.peak_memory_bytes) - states
+        found = forwards_first_s(block.costs, frame, rows, again, degrees.microbatch_size, room)
+        assert report.step_time_s >= found[0], degrees.label
+        work = block.costs.whole(frame.size[rows], int(again[0])).once * frame.count[rows] / degrees.stages
+        active += bool(degrees.stages > 1 and found[0] > work[0])
+    assert simulated
+    assert active
 
 
 @pytest.mark.parametrize(
