@@ -12,9 +12,13 @@ from dataclasses import replace
 from explorer.base.errors import InputError
 from explorer.run.cases.likeness import Scaled
 from explorer.run.own.own_model import OwnModel
-from explorer.run.own.own_scale import Elsewhere, room_bytes, wanted_bytes
+from explorer.run.own.own_scale import Elsewhere, room_bytes
 
 FP64 = "fp64"
+COPIES = 30
+"""Copies of all weights in fp64 that a rank holds at a time: 21 (a Llama) to 29 (GPT-2) of two replicas,
+activations and the run in its own precision included.
+"""
 
 
 def in_fp64(scaled: Scaled, *, elsewhere: Elsewhere | None = None) -> tuple[Scaled, str]:
@@ -27,7 +31,7 @@ def in_fp64(scaled: Scaled, *, elsewhere: Elsewhere | None = None) -> tuple[Scal
     model = scaled.model
     if not isinstance(model, OwnModel) or model.dtype == FP64:
         return replace(scaled, model=replace(model, dtype=FP64)), ""
-    needed = 2 * wanted_bytes(model.elements, scaled.ranks)
+    needed = 8 * COPIES * scaled.ranks * model.elements
     if needed > (room := room_bytes(scaled.ranks, elsewhere)):
         return scaled, f"fp64 needs {needed / 2**30:.1f} GiB, and there is room for {room / 2**30:.1f}"
     try:

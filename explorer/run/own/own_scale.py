@@ -279,11 +279,6 @@ def _short_enough(
     return tokens, keep
 
 
-def wanted_bytes(elements: float, ranks: int) -> float:
-    """Return the bytes that ranks and the comparison with one process take for so many weights in fp32."""
-    return 4 * COPIES * ranks * elements
-
-
 def room_bytes(ranks: int, elsewhere: Elsewhere | None) -> float:
     """Return the bytes that own layers may take on all ranks together."""
     return MOST_MEMORY * (elsewhere.memory_bytes * ranks if elsewhere else _free_bytes())
