@@ -29,7 +29,7 @@ from explorer.calibrate.between_sources import (
 )
 from explorer.cluster_profiles import cluster_names, load_cluster
 from explorer.framework import Framework
-from explorer.framework_files import framework_names, load_framework
+from explorer.framework_files import framework_called, framework_names, load_framework
 from explorer.graph import LayerGraph
 from explorer.models import load_model
 from explorer.score.machines import nodes_of
@@ -178,7 +178,7 @@ def _text(value: object) -> str:
 
 
 def _framework(name: str) -> Framework:
-    return load_framework(_known(name, "software", framework_names()) if name else "")
+    return load_framework(_known(framework_called(name), "software", framework_names()) if name else "")
 
 
 def _profile(name: str) -> str:
