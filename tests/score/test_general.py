@@ -125,6 +125,7 @@ def test_layout_and_model_share_the_settings(tmp_path: Path) -> None:
         ({"hardware": "dgx-a10"}, "the nearest known is dgx-a100"),
         ({"software": "megatron-22"}, "the nearest known is megatron-2022"),
         ({"software": "/etc/passwd"}, "unknown software"),
+        ({"software": "transformer-engine"}, "the nearest known is megatron-core-2025"),
         ({"model": "os:system"}, "code"),
         ({"tp": "3"}, "a multiple of 6"),
         ({"zero": "4"}, "zero is '4'"),
