@@ -34,7 +34,7 @@ from explorer.run.cases.likeness import UnitSize
 from explorer.run.judging.compare import CONFIRMED, OFF
 from explorer.score.heldout import held_out
 from explorer.score.reading import reference_folder
-from explorer.score.rows import SETS
+from explorer.score.rows import SETS, published
 from explorer.score.running import Scored, paths_of, score
 from explorer.score.runs import score_runs
 from explorer.score.tables import HEADS, cells
@@ -163,6 +163,15 @@ def said_of(runs: Scored, failed: Sequence[str]) -> str:
     return f"{text}.{''.join(f' Failed: {words}.' for words in failed)}"
 
 
+def published_paths() -> dict[str, Path]:
+    """The place of the rows of every published set.
+
+    Raises:
+        InputError: there is no folder of measurements.
+    """
+    return paths_of(published(), {})
+
+
 def main() -> None:
     """Print the table and what belongs to it."""
     parser = argparse.ArgumentParser(description="predictions beside real runs, as a Markdown table")
@@ -176,7 +185,7 @@ def main() -> None:
     notes = [said_of(runs, failed)]
     lines: list[tuple[str, ...]] = []
     try:
-        paths = paths_of(SETS.names(), {})
+        paths = published_paths()
     except InputError:  # its words name a folder of this machine, which is nobody else's
         notes.append("Published sets are left out: their measurements are not on this machine.")
     else:

@@ -29,6 +29,17 @@ def framework_names() -> list[str]:
     return list(sample_names("frameworks"))
 
 
+def framework_called(name: str) -> str:
+    """Return the bundled framework that a name means: the newest one of that name where the year is left out,
+    else the name as it is.
+
+    >>> framework_called("deepspeed")
+    'deepspeed-2023'
+    """
+    of_years = [item for item in framework_names() if item.rpartition("-")[2].isdigit()]
+    return max((item for item in of_years if item.rpartition("-")[0] == name), default=name)
+
+
 def load_framework(reference: str | Path) -> Framework:
     """Return a framework: a bundled one by name, or the one in a YAML or JSON file; empty text is `USUAL`.
 

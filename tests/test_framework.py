@@ -20,7 +20,7 @@ from explorer.cli.main import main
 from explorer.cluster import Cluster
 from explorer.cluster_profiles import HOWS, cluster_names, load_cluster, save_cluster
 from explorer.framework import CHOICES, USUAL, Framework, cluster_under
-from explorer.framework_files import framework_names, load_framework
+from explorer.framework_files import framework_called, framework_names, load_framework
 from explorer.graph import LayerGraph
 from explorer.models import load_model
 from explorer.plan import fingerprint
@@ -127,6 +127,19 @@ def test_an_unknown_name_says_which_there_are() -> None:
         load_framework("megatorn")
     with pytest.raises(InputError, match="unknown framework"):
         report_of("megatorn")
+
+
+def test_a_name_without_its_year_is_the_newest_of_that_name(capsys: pytest.CaptureFixture[str]) -> None:
+    called = {"torchtitan": "torchtitan-2025", "megatron": "megatron-2022", "deepspeed": "deepspeed-2023"}
+    assert {name: framework_called(name) for name in called} == called
+    for name in (*framework_names(), "ours", "megatorn", "megatron-20", "", "./mine.yaml"):
+        assert framework_called(name) == name
+    flags = ["simulate", "--model", "gpt2-small", "--cluster", "dgx-a100", "--global-batch", "16", "--json"]
+    told = []
+    for name in ("deepspeed", "deepspeed-2023"):
+        assert main([*flags, "--framework", name]) == 0
+        told.append(capsys.readouterr().out)
+    assert told[0] == told[1]
 
 
 # ---- On device kinds ----------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from explorer.cli.inputs import add_json, add_trust
 from explorer.cli.output import emit_json, say, table
 from explorer.cluster_profiles import load_cluster, save_cluster
 from explorer.framework import cluster_under
-from explorer.framework_files import load_framework
+from explorer.framework_files import framework_called, load_framework
 
 if TYPE_CHECKING:
     from explorer.calibrate.estimate import EstimatedCluster, EstimatedNumber
@@ -34,6 +34,7 @@ def add_commands(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--framework",
+        type=framework_called,
         default="",
         help="whose costs are corrected; default: those of the profile",
     )

@@ -12,7 +12,7 @@ from explorer.cli.output import say
 from explorer.cluster import MARGINS, Cluster
 from explorer.cluster.memory_room import with_margin
 from explorer.cluster_profiles import load_cluster
-from explorer.framework_files import load_framework
+from explorer.framework_files import framework_called, load_framework
 from explorer.graph import LayerGraph
 from explorer.models import load_model_and_cluster, unknown_choices
 from explorer.plan import Reference, Resolved, fingerprint, load_plan, make_plan
@@ -61,7 +61,10 @@ def add_model(parser: argparse.ArgumentParser, *, required: bool = True) -> None
     parser.add_argument("--seq-len", type=int, help="tokens of one sample")
     parser.add_argument("--precision", help="bf16, fp16, fp32, fp8, ...")
     parser.add_argument("--optimizer", help="adam, adamw, momentum, sgd or none")
-    parser.add_argument("--framework", help="software that runs it: a name from `explorer list frameworks`")
+    parser.add_argument(
+        "--framework", type=framework_called,
+        help="software that runs it: a name from `explorer list frameworks`, without its year the newest",
+    )  # fmt: skip
     parser.add_argument(
         "--set", action="append", default=[], metavar="K=V", help="setting of the model reader"
     )

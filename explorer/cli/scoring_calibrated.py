@@ -14,8 +14,8 @@ from explorer.score.rows import SETS
 from explorer.score.running import paths_of
 
 HEADS = (
-    "set", "rows", "models", "own runs", "before", "after", "by ratio", "in band", "whole before",
-    "whole after",
+    "set", "rows", "models", "own runs", "before", "after", "by ratio", "by median", "in band",
+    "whole before", "whole after",
 )  # fmt: skip
 
 
@@ -57,8 +57,9 @@ def _cells(item: CalibratedScore) -> list[tuple[str, ...]]:
     return [
         (
             item.name, str(item.rows), str(item.families), str(count), f"{judged.before_pct:.2f} %",
-            f"{judged.after_pct:.2f} %", f"{judged.ratio_pct:.2f} %", f"{judged.coverage_pct:.0f} %",
-            f"{judged.whole_before_pct:.2f} %", f"{judged.whole_after_pct:.2f} %",
+            f"{judged.after_pct:.2f} %", f"{judged.ratio_pct:.2f} %", f"{judged.median_pct:.2f} %",
+            f"{judged.coverage_pct:.0f} %", f"{judged.whole_before_pct:.2f} %",
+            f"{judged.whole_after_pct:.2f} %",
         )
         for count, judged in item.by_count
     ]  # fmt: skip

@@ -68,6 +68,8 @@ class Judged:
     """The same after the calibration."""
     ratio_pct: float
     """The same if all are scaled by the mean ratio of the chosen rows."""
+    median_pct: float
+    """The same if all are scaled by the median ratio of all rows of the family: what no calibration knows."""
     coverage_pct: float
     """Mean share of these rows inside their 80 % bands."""
     whole_before_pct: float
@@ -209,10 +211,10 @@ def _judged_set(name: str, rows: Sequence[RowSlopes]) -> CalibratedScore:
 
 
 def _as_judged(choices: int, middle: Sequence[float], outcomes: Sequence[Sequence[float]]) -> Judged:
-    before, after, ratio, _, whole_before, whole_after = middle
+    before, after, ratio, by_median, _, whole_before, whole_after = middle
     return Judged(
-        choices=choices, before_pct=before, after_pct=after, ratio_pct=ratio,
-        coverage_pct=fmean(item[3] for item in outcomes), whole_before_pct=whole_before,
+        choices=choices, before_pct=before, after_pct=after, ratio_pct=ratio, median_pct=by_median,
+        coverage_pct=fmean(item[4] for item in outcomes), whole_before_pct=whole_before,
         whole_after_pct=whole_after,
     )  # fmt: skip
 
@@ -229,7 +231,9 @@ def _outcome(
     rows: Sequence[RowSlopes], table: Array, y: Array, chosen: tuple[int, ...], own: Sequence[int],
     keys: Sequence[str],
 ) -> tuple[float, ...]:  # fmt: skip
-    """Return errors of the rest of the family before, after and by ratio, its coverage, and the set's."""
+    """Return errors of the rest of the family before, after, by ratio and by median, its coverage, and the
+    set's.
+    """
     some, first = list(chosen), rows[chosen[0]]
     sd = np.array([first.sd.get(key, 0.0) for key in keys])
     compute = [i for i, key in enumerate(keys) if key.endswith(".compute")]
@@ -240,7 +244,8 @@ def _outcome(
     every = [i for i in range(len(rows)) if i not in chosen]
     inside = float(np.mean(np.abs(left[rest]) <= Z * spread[rest]))
     scaled = y[rest] - float(np.mean(y[some]))
-    errors = [_mean_pct(item) for item in (y[rest], left[rest], scaled)]
+    at_best = y[rest] - float(np.median(y[list(own)]))
+    errors = [_mean_pct(item) for item in (y[rest], left[rest], scaled, at_best)]
     return (*errors, 100 * inside, _mean_pct(y[every]), _mean_pct(left[every]))
 
 

@@ -54,8 +54,8 @@ def nodes_of(name: str, devices: int, framework: str = "") -> Cluster:
     """Return the bundled profile `name` under a framework, with enough of its nodes for `devices`.
 
     Raises:
-        InputError: the profile is unknown or has several kinds of nodes, or its levels do not join the
-            devices.
+        InputError: the profile is unknown or has several kinds of nodes, or its levels or links do not join
+            the devices.
     """
     return _nodes_of(name, devices, framework, _VALUES.get())
 
@@ -67,6 +67,11 @@ def _nodes_of(name: str, devices: int, framework: str, values: Values) -> Cluste
         raise InputError(
             f"cluster {name!r} is not made of equal nodes on one network", key="cluster", found=name,
             allowed="a profile with one kind of nodes",
+        )  # fmt: skip
+    if cluster.links and devices != cluster.device_count:
+        raise InputError(
+            f"{devices} devices of {name!r}, whose links join {cluster.device_count}", key="devices",
+            found=devices, allowed=f"{cluster.device_count}",
         )  # fmt: skip
     group = cluster.nodes[0]
     count = -(-devices // group.devices_per_node)

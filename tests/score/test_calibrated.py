@@ -44,6 +44,14 @@ def test_other_models_get_only_what_is_the_machines() -> None:
     assert judged.whole_after_pct < judged.whole_before_pct
 
 
+def test_the_median_of_all_rows_is_what_no_calibration_knows() -> None:
+    off = [0.1, 0.1, 0.1, 0.4, -0.2]
+    judged = dict(_judged_set("x", [row(value) for value in off]).by_count)[1]
+    # scaled by exp(.1) the first three are right; one of these is chosen in the median case
+    left = (abs(math.expm1(-0.3)) + abs(math.expm1(0.3))) / 4
+    assert judged.median_pct == pytest.approx(100 * left)
+
+
 def test_families_need_rows_to_judge() -> None:
     assert _judged_set("x", [row(0.1), row(0.1)]).by_count == ()
     assert [count for count, _ in _judged_set("x", [row(0.1)] * 3).by_count] == [1]

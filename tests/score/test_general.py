@@ -95,6 +95,18 @@ def test_profiles_are_cut_or_repeated(tmp_path: Path) -> None:
     assert many.case.cluster.device_count == 32
 
 
+def test_devices_on_links_are_taken_whole(tmp_path: Path) -> None:
+    torus = {"hardware": "tpu-v5e", "software": "", "tp": "1", "pp": "1", "precision": "bf16"}
+    (row,) = rows(tmp_path, torus | {"devices": "16", "global_batch": "32"}).rows
+    assert row.case.cluster.device_count == 16
+    assert "8 devices of 'tpu-v5e', whose links join 16" in message(tmp_path, **torus)
+
+
+def test_software_without_its_year_is_the_newest_of_that_name(tmp_path: Path) -> None:
+    (row,) = rows(tmp_path, {"software": "megatron-core"}).rows
+    assert row.case.workload.job.framework == "megatron-core-2025"
+
+
 def test_groups_hold_what_a_user_chooses_between(tmp_path: Path) -> None:
     one, other, larger = rows(tmp_path, {}, {"tp": "4", "pp": "1"}, {"global_batch": "32"}).rows
     assert one.group == other.group != larger.group
@@ -113,6 +125,7 @@ def test_layout_and_model_share_the_settings(tmp_path: Path) -> None:
         ({"hardware": "dgx-a10"}, "the nearest known is dgx-a100"),
         ({"software": "megatron-22"}, "the nearest known is megatron-2022"),
         ({"software": "/etc/passwd"}, "unknown software"),
+        ({"software": "transformer-engine"}, "the nearest known is megatron-core-2025"),
         ({"model": "os:system"}, "code"),
         ({"tp": "3"}, "a multiple of 6"),
         ({"zero": "4"}, "zero is '4'"),

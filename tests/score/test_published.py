@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from explorer.base.errors import InputError
 from explorer.cli.scoring import ROW_SETS
 from explorer.score.published import section_of, sections
+from explorer.score.reading import ENVIRONMENT
 from explorer.score.rows import SETS, ReadRows
 from explorer.score.sets.pipedream import stage_counts
 
@@ -100,3 +102,14 @@ def test_facts_of_every_set(name: str) -> None:
     assert entry.source
     assert entry.unit in {"s", "ratio", "flops_per_s", "samples_per_s", "tokens_per_s"}
     assert isinstance(entry.device, tuple)
+
+
+def test_the_table_of_the_readme_has_every_published_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
+    table = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "accuracy.py"))
+    paths = table["published_paths"]()
+    assert set(paths) == {name for name in SETS.names() if SETS.get(name).path}
+    assert "vtrain_single" in paths
+    assert all(path.is_relative_to(tmp_path) for path in paths.values())

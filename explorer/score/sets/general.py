@@ -29,7 +29,7 @@ from explorer.calibrate.between_sources import (
 )
 from explorer.cluster_profiles import cluster_names, load_cluster
 from explorer.framework import Framework
-from explorer.framework_files import framework_names, load_framework
+from explorer.framework_files import framework_called, framework_names, load_framework
 from explorer.graph import LayerGraph
 from explorer.models import load_model
 from explorer.score.machines import nodes_of
@@ -178,7 +178,7 @@ def _text(value: object) -> str:
 
 
 def _framework(name: str) -> Framework:
-    return load_framework(_known(name, "software", framework_names()) if name else "")
+    return load_framework(_known(framework_called(name), "software", framework_names()) if name else "")
 
 
 def _profile(name: str) -> str:
@@ -193,12 +193,22 @@ def _known(name: str, column: str, names: list[str]) -> str:
     """
     if name in names:
         return name
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.0)[0]
+    near = _nearest(name, column, names)
     raise InputError(
         f"unknown {column} {name!r}; the nearest known is {near}, in whose place times may be off by"
         f" {_as_near(column, near):.0%}",
         key=column, found=name, allowed=", ".join(names),
     )  # fmt: skip
+
+
+def _nearest(name: str, column: str, names: list[str]) -> str:
+    """Return the newest framework whose title has the words of a name, else the name spelled most alike."""
+    words = name.lower().replace("-", " ")
+    frameworks = map(load_framework, names if column == "software" else ())
+    titled = [item for item in frameworks if words in item.title.lower().replace("-", " ")]
+    if titled:
+        return max(titled, key=lambda item: item.year).name
+    return difflib.get_close_matches(name, names, n=1, cutoff=0.0)[0]
 
 
 def _as_near(column: str, near: str) -> float:
