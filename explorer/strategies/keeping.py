@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from explorer.graph import LayerGraph
 from explorer.strategy import ACTIVATIONS, ON_DEVICE, ON_HOST, Keeping, Stage
 
 RECOMPUTE_WORDS = {
@@ -114,6 +115,29 @@ def carried_keeping(home: Mapping[str, Stage], stage: Stage) -> Stage:
     """
     own = {name: own_keeping(home[name], name) for name in stage.all_layers if name in home}
     return with_kept(stage, own)
+
+
+def full_blocks(graph: LayerGraph, stage: Stage) -> tuple[tuple[str, ...], ...]:
+    """Return the layers of each block of a stage that is made again as a whole, in the order of the stage."""
+    blocks: dict[str, list[str]] = {}
+    for name in stage.all_layers:
+        if block := graph.layer[name].block:
+            blocks.setdefault(block, []).append(name)
+    return tuple(
+        tuple(names)
+        for names in blocks.values()
+        if all(kept_of(stage, name).recompute == "full" for name in names)
+    )
+
+
+def partly_kept(graph: LayerGraph, stage: Stage) -> list[str]:
+    """Return the layers whose exceptions are not what a whole block does: kept, or made again in full."""
+    again = {name for names in full_blocks(graph, stage) for name in names}
+    return [
+        name
+        for name, own in exceptions_of(stage).items()
+        if own.recompute and name not in again and kept_of(stage, name).recompute != "none"
+    ]
 
 
 # ---- words ----------------------------------------------------------------------------------------

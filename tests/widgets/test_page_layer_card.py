@@ -99,7 +99,7 @@ def test_all_alike_change_together(page: WidgetPage) -> None:
     bench = Bench(page)
     page.page.click(f'[data-node="{UP}"]')
     bench.answer()
-    page.page.click('[data-scope="all_alike"][data-on="true"]')
+    page.page.click('[data-scope="all_alike"][data-for="true"]')
     assert bench.answer()[0]["all_alike"] is True
     bench.row("layout", "by sequence").click()
     bench.answer()
@@ -137,7 +137,7 @@ def test_a_block_says_what_its_stage_keeps(page: WidgetPage) -> None:
     full = bench.row("memory", "full").inner_text()
     assert "+" in full  # seconds added
     assert "\N{MINUS SIGN}" in full  # bytes saved
-    page.page.click('[data-scope="everywhere"][data-on="true"]')
+    page.page.click('[data-scope="kept_for"][data-for="stages"]')
     bench.answer()
     bench.row("memory", "full").click()
     bench.answer()
@@ -148,11 +148,30 @@ def test_a_block_says_what_its_stage_keeps(page: WidgetPage) -> None:
     assert bench.row("memory", "optimizer").get_attribute("aria-checked") == "true"
 
 
+@pytest.mark.parametrize("key", ["layer", "alike", "block", "stage", "stages"])
+def test_every_scope_is_reached_by_the_keyboard(page: WidgetPage, key: str) -> None:
+    bench = Bench(page)
+    page.page.focus(f'[data-node="{UP}"]')
+    page.page.keyboard.press("Enter")
+    bench.answer()
+    button = page.page.locator(f'[data-scope="kept_for"][data-for="{key}"]')
+    for _ in range(30):
+        if button.evaluate("(e) => e === document.activeElement"):
+            break
+        page.page.keyboard.press("Tab")
+    page.page.keyboard.press("Enter")
+    assert bench.answer()[0]["kept_for"] == key
+    assert button.get_attribute("aria-pressed") == "true"
+    assert page.page.evaluate("document.activeElement.dataset.for") == key
+
+
 @pytest.mark.parametrize(("width", "dark"), [(480, True), (760, False)])
 def test_it_can_be_read_at_every_width_in_both_themes(open_page: Open, width: int, dark: bool) -> None:
     page = open_page(width=width, dark=dark)
     bench = Bench(page)
     page.page.click(f'[data-node="{UP}"]')
+    bench.answer()
+    page.page.click('[data-scope="kept_for"][data-for="alike"]')
     bench.answer()
     assert page.page.evaluate("document.documentElement.scrollWidth") <= width
     assert not [item for item in page.contrasts() if item[0] < 4.5]
