@@ -90,12 +90,12 @@ def test_a_rank_alone_holds_what_the_plan_says(source: Capturing, schedule: str,
     assert ("microbatches of a step", "8", "4" if chunks else "6") in found.shortened
 
 
-def first_blocks(asked: Resolved, count: int) -> Resolved:
-    """The plan in which every stage makes its first blocks again."""
+def last_blocks(asked: Resolved, count: int) -> Resolved:
+    """The plan in which every stage makes its last blocks again."""
     graph, job = asked.graph, asked.plan.strategy.job
     for stage in job.stages:
         blocks = list(dict.fromkeys(filter(None, (graph.layer[name].block for name in stage.layers))))
-        names = [name for name in stage.layers if graph.layer[name].block in blocks[:count]]
+        names = [name for name in stage.layers if graph.layer[name].block in blocks[-count:]]
         job = with_layer_choice(job, names, "full")
     return replace(asked, plan=replace(asked.plan, strategy=Strategy(jobs=(job,))))
 
@@ -104,9 +104,12 @@ def test_two_of_four_blocks_made_again_hold_bytes_between_none_and_all(source: C
     asked = plan(source, microbatches=4)
     none, two, every = (
         run_slice(made, source, rank=0, microbatches=2).memory
-        for made in (asked, first_blocks(asked, 2), plan(source, microbatches=4, recompute="full"))
+        for made in (asked, last_blocks(asked, 2), plan(source, microbatches=4, recompute="full"))
     )
     assert every.measured_bytes < two.measured_bytes < none.measured_bytes
+    off = [abs(two.measured_bytes - item.predicted_bytes) for item in (two, none, every)]
+    assert off[0] < min(off[1:]), "nearer to its own prediction than to the others"
+    assert two.measured_bytes == pytest.approx(two.predicted_bytes, rel=0.12)
 
 
 def test_gradients_are_summed_over_the_microbatches_of_a_step(source: Capturing) -> None:

@@ -9,6 +9,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from harness import WidgetPage
 
+from explorer.simulation.simulate import simulate
 from widgets import Explorer
 from widgets.jobs import at_once
 
@@ -146,6 +147,42 @@ def test_a_block_says_what_its_stage_keeps(page: WidgetPage) -> None:
     bench.answer()
     assert all(stage.offload == ("optimizer",) for stage in bench.explorer.strategy.job.stages)
     assert bench.row("memory", "optimizer").get_attribute("aria-checked") == "true"
+
+
+def test_a_block_is_recomputed_and_its_figures_are_those_of_the_simulator(page: WidgetPage) -> None:
+    bench = Bench(page, opened=("layers.3",))
+    start, before = bench.explorer.strategy, bench.explorer.report
+    page.page.focus('[data-node="layers.3"]')
+    page.page.keyboard.press("e")
+    bench.answer()
+    block = page.page.locator('[data-scope="kept_for"][data-for="block"]')
+    name = block.inner_text()
+    block.click()
+    assert bench.answer()[0]["kept_for"] == "block"
+    assert block.get_attribute("aria-pressed") == "true"
+    full = bench.row("memory", "full")
+    assert "Recompute the block" in full.inner_text()
+    told = next(row["outcome"] for row in bench.explorer.graph.card["memory"] if row["key"] == "full")
+    assert told["step_s"] > before.step_time_s
+    assert told["peak_bytes"] < max(before.peak_memory_bytes)
+    assert "+" in full.inner_text()
+    assert "\N{MINUS SIGN}" in full.inner_text()
+    full.focus()
+    page.page.keyboard.press("Enter")
+    bench.answer()
+    report = bench.explorer.report
+    assert report.step_time_s == told["step_s"]
+    assert bench.explorer.graph.card["now"]["memory"]["peak_bytes"] == told["peak_bytes"]
+    own = bench.explorer.now().inputs
+    alone = simulate(own.graph, own.cluster, own.workload, bench.explorer.strategy)
+    assert alone.step_time_s == told["step_s"]
+    (item,) = bench.explorer.strategy.job.stages[0].keeping
+    assert item.recompute == "full"
+    assert bench.explorer.history.now.note == f"recompute the block: {name.lower()}"
+    assert full.get_attribute("aria-checked") == "true"
+    assert bench.explorer.undo()
+    assert bench.explorer.strategy == start
+    assert bench.explorer.report.step_time_s == before.step_time_s
 
 
 @pytest.mark.parametrize("key", ["layer", "alike", "block", "stage", "stages"])
