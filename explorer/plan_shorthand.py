@@ -161,7 +161,16 @@ def _stage(data: Any, axes: Mapping[str, Any], key: str) -> Any:
             _with_meshes(item, {}, f"{key}.shardings[{i}]") if isinstance(item, Mapping) else item
             for i, item in enumerate(stage["shardings"])
         ]
+    if isinstance(stage.get("keeping"), list):
+        stage["keeping"] = [_with_word_on(item) for item in stage["keeping"]]
     return stage
+
+
+def _with_word_on(data: Any) -> Any:
+    """Return an exception whose key `on` is the word: bare in YAML it is the truth value."""
+    if not isinstance(data, Mapping) or True not in data:
+        return data
+    return {"on" if key is True else key: value for key, value in data.items()}
 
 
 def _with_meshes(data: Mapping[str, Any], axes: Mapping[str, Any], key: str) -> dict[str, Any]:

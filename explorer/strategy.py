@@ -28,6 +28,11 @@ TRANSFERS = ("direct", "gather", "broadcast", "ordered", "best")
 """How tensors cross from one stage's mesh to another's: see `explorer.pricing.stage_transfers`."""
 OFFLOADS = (OPTIMIZER, ACTIVATIONS) = ("optimizer", "activations")
 """What a stage may keep in host memory."""
+RECOMPUTES = ("none", "selective", "full")
+"""What a stage may make again for its backward; a `Keeping` may say `output` as well."""
+RECOMPUTE_OUTPUT = "output"
+KEPT_ON = (ON_DEVICE, ON_HOST) = ("device", "host")
+"""Where layers keep what their backward reads."""
 OVERLAPS = (TILES, WEIGHT_GRADIENT) = ("tiles", "weight_gradient")
 """How collectives inside a lane may overlap with work: see `explorer.pricing.overlap`."""
 
@@ -137,6 +142,50 @@ class Sharding:
         return layer in names or any(fnmatchcase(layer, pattern) for pattern in patterns)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """What some layers of a stage keep for their backward, and where, if it differs from the stage's choice.
+
+    Raises:
+        InputError: an unknown choice, or none.
+    """
+
+    layers: tuple[str, ...]
+    """Layer names or shell patterns (`h.0.*`)."""
+    recompute: str = ""
+    """`none`, `selective` or `full` as in `Stage.recompute`, for these layers alone; `output`: they are made
+    again like `full`, and what they write is dropped too, whoever reads it (output-discarding checkpoints of
+    Megatron Core, `MUST_RECOMPUTE` of torch's selective checkpoints). Empty is the stage's choice.
+    """
+    on: str = ""
+    """`host`: what they save is moved out after the forward and fetched before the backward; `device`: it
+    stays. Empty is the stage's choice (`Stage.offload`).
+    """
+
+    def __post_init__(self) -> None:
+        for key, value, allowed in (
+            ("recompute", self.recompute, ("", *RECOMPUTES, RECOMPUTE_OUTPUT)),
+            ("on", self.on, ("", *KEPT_ON)),
+        ):
+            if value not in allowed:
+                raise InputError(
+                    f"unknown {key} {value!r}",
+                    key=f"keeping.{key}",
+                    found=value,
+                    allowed=", ".join(allowed[1:]),
+                )
+        if not self.layers or not (self.recompute or self.on):
+            raise InputError(
+                "an exception of what is kept needs layers and a choice", key="keeping", found=self.layers,
+                allowed="layers, and recompute or on",
+            )  # fmt: skip
+
+    def covers(self, layer: str) -> bool:
+        """Tell whether this exception applies to a layer."""
+        names, patterns = _names_and_patterns(self.layers)
+        return layer in names or any(fnmatchcase(layer, pattern) for pattern in patterns)
+
+
 @lru_cache(maxsize=1024)
 def _names_and_patterns(layers: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
     """Tell plain names from shell patterns."""
@@ -191,6 +240,10 @@ class Stage:
     """
     recompute: str = "none"
     """none, selective (attention's inner part) or full (only the stage's inputs are kept per block)."""
+    keeping: tuple[Keeping, ...] = ()
+    """Exceptions of some layers from `recompute` and from `activations` in `offload`; of each the first that
+    covers a layer and says something applies.
+    """
     zero: int = 0
     """ZeRO level over the replicas: 0 none, 1 optimizer states, 2 and gradients, 3 and weights."""
     zero_replicas: int = 0
@@ -208,7 +261,7 @@ class Stage:
             raise InputError("a stage needs layers and a mesh", key="stages", found=self.name or "stage")
         for key, value, allowed in (
             ("replicas", self.replicas, (SPLIT, ROUND_ROBIN)),
-            ("recompute", self.recompute, ("none", "selective", "full")),
+            ("recompute", self.recompute, RECOMPUTES),
             ("zero", self.zero, (0, 1, 2, 3)),
             ("reshard", self.reshard, ("", *RESHARDS)),
         ):

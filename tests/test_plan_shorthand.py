@@ -18,7 +18,7 @@ from explorer.base.errors import InputError
 from explorer.base.plain_data import write_document
 from explorer.plan import SCHEMA, SHORT_SCHEMA, Plan, from_document, to_document
 from explorer.plan_shorthand import device_runs, devices_of, written_out
-from explorer.strategy import RESHARDS, Mesh, Sharding, single
+from explorer.strategy import RESHARDS, Keeping, Mesh, Sharding, single
 from tests.random_plans import Case, even_cases, uneven_cases
 from tests.test_plan_files import written
 
@@ -163,6 +163,7 @@ def test_what_a_stage_has_otherwise_comes_back(tmp_path: Path) -> None:
         "recompute": "full", "overlap": (("tensor", "tiles"),), "density": 0.5, "offload": ("optimizer",),
         "axis_shares": (("tensor", (3.0, *[1.0] * 7)),),
         "zero": 2, "zero_replicas": 2, "reshard": RESHARDS[0],
+        "keeping": (Keeping(layers=("layers.3.*",), recompute="none", on="host"),),
         "layout": (("ffn", "tensor"), ("heads", "tensor")),
         "shardings": (Sharding(layers=("x*",), meshes=(Mesh(devices=tuple(range(64, 96))),)),),
     }  # fmt: skip
@@ -182,6 +183,7 @@ def test_what_a_stage_has_otherwise_comes_back(tmp_path: Path) -> None:
     text = (tmp_path / "plan.yaml").read_text()
     assert text.startswith(f"schema: {SHORT_SCHEMA}")
     assert "recompute: none" in text
+    assert text.count("'on': host") == 1, "what most stages share stands once"
     assert "layout: {}" in text
 
 

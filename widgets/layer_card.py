@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from threading import RLock
 from typing import Protocol
 
 from explorer.base.errors import ExplorerError, InputError
 from explorer.simulation.simulate import simulate
-from explorer.strategies.memory_choices import MEMORY_CHOICES
+from explorer.views.kept_choices import SCOPES, STAGE
 from explorer.views.layer_card import (
     MEMORY,
     Card,
@@ -17,8 +18,10 @@ from explorer.views.layer_card import (
     changed,
     choices,
     devices_of,
+    kept_words,
     layer_card_view,
     outcome_of,
+    scopes_of,
 )
 
 from .ahead import MOST_TASKS
@@ -60,9 +63,7 @@ def chosen(point: Point, card: Card, choice: Choice) -> Point:
 def _note(point: Point, card: Card, choice: Choice) -> str:
     """Say what was done, for the list of states."""
     if choice.kind == MEMORY:
-        words = next(item.words for item in MEMORY_CHOICES if item.key == choice.key)
-        stages = card.stages(point.scene)
-        return f"{words.lower()}: {'all stages' if card.everywhere else f'stage {stages[0]}'}"
+        return kept_words(point.scene, card, choice)
     count = len(card.layers(point.scene))
     more = f" and {count - 1} alike" if count > 1 else ""
     return f"{card.layer}{more}: {choice.key}"
@@ -99,15 +100,22 @@ class LayerCard:
         """Open the card of a layer, change what it is for, or close it.
 
         Raises:
-            InputError: the model has no such layer.
+            InputError: the model has no such layer, or choices of memory are for something unknown.
         """
         layer = intent.get("layer")
         if layer is not None and layer not in now.inputs.graph.index:
             raise InputError(f"no layer {layer!r}", key="layer", found=layer, allowed="a layer of the model")
+        scope = intent.get("kept_for", STAGE)
+        if scope not in SCOPES:
+            raise InputError(
+                f"nothing is kept for {scope!r}", key="kept_for", found=scope, allowed=", ".join(SCOPES)
+            )
         self.card = None if layer is None else Card(
             layer=str(layer), whole=bool(intent.get("whole")), alike=bool(intent.get("all_alike")),
-            everywhere=bool(intent.get("everywhere")),
+            kept_for=str(scope),
         )  # fmt: skip
+        if self.card is not None and scope not in dict(scopes_of(now.scene, self.card)):
+            self.card = replace(self.card, kept_for=STAGE)  # the card before was of a layer in a block
         self._begin()
 
     def settled(self) -> None:

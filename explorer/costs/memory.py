@@ -15,15 +15,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from explorer.base.errors import InputError
 from explorer.base.units import scalar_bytes
 from explorer.costs.elementwise import larger
+from explorer.costs.keeping import LAYER_CHOICES, Recompute
+from explorer.costs.kept_by_layer import with_choices
 from explorer.costs.memory_counts import Counts, counts
 from explorer.graph import LayerGraph
 from explorer.sharding.result import ShardedLayers
+from explorer.strategy import RECOMPUTES
 from explorer.workload import OPTIMIZERS
 
-RECOMPUTE = ("none", "selective", "full")
 FP32_BYTES = 4.0
 GATHERED_BLOCKS = 2
 """Blocks that ZeRO-3 holds: the one in use and the one that is fetched meanwhile."""
@@ -75,7 +79,7 @@ def stage_memory(
     optimizer: str,
     zero: int,
     replicas: int,
-    recompute: str,
+    recompute: Recompute,
     training: bool,
     gradient_precision: str = "",
     fractions: Mapping[str, float] | None = None,
@@ -92,7 +96,7 @@ def stage_memory(
         optimizer: a name in `OPTIMIZERS`.
         zero: level, 0 to 3.
         replicas: devices that hold equal shards, over which ZeRO divides.
-        recompute: none, selective or full.
+        recompute: none, selective or full; or a choice for each layer (`explorer.costs.keeping`).
         training: whether there are gradients, optimizer and saved activations.
         gradient_precision: data type of gradients; empty for `precision`.
         fractions: share of each sliced layer on this device; others are whole.
@@ -103,8 +107,14 @@ def stage_memory(
     Raises:
         InputError: a name is unknown, or a level or count is impossible.
     """
+    found = counts(graph, layers, sharded, tuple((fractions or {}).items()), whole)
+    if not isinstance(recompute, str):
+        shares = np.zeros(len(graph.layers))
+        for name in layers:
+            shares[graph.index[name]] = (fractions or {}).get(name, 1.0)
+        found = with_choices(found, graph, sharded, shares, recompute)
     return memory_of(
-        counts(graph, layers, sharded, tuple((fractions or {}).items()), whole),
+        found,
         precision=precision,
         optimizer=optimizer,
         zero=zero,
@@ -123,7 +133,7 @@ def memory_of(
     optimizer: str,
     zero: int,
     replicas: int,
-    recompute: str,
+    recompute: Recompute,
     training: bool,
     gradient_precision: str = "",
     dummy_gradients: bool = True,
@@ -153,12 +163,16 @@ def memory_of(
         activation_bytes_per_sample=found.saved[recompute].bytes(width) if training else 0.0,
         recompute_peak_bytes_per_sample=found.again[recompute].bytes(width) if training else 0.0,
         waiting_bytes_per_sample=found.waiting.bytes(width) if training else 0.0,
-        recompute_whole_bytes_per_sample=(
-            found.saved["none"].bytes(width) - found.saved[recompute].bytes(width) if training else 0.0
-        ),
+        recompute_whole_bytes_per_sample=_made_at_once(found, width, recompute) if training else 0.0,
         recompute_rest_bytes_per_sample=found.again_for_inputs[recompute].bytes(width) if training else 0.0,
         buffer_bytes_per_sample=_temporaries(found, width, recompute, training=training),
     )
+
+
+def _made_at_once(found: Counts, width: float, recompute: Recompute) -> float:
+    if recompute in found.whole:
+        return found.whole[recompute].bytes(width)
+    return found.saved["none"].bytes(width) - found.saved[recompute].bytes(width)
 
 
 def _states(
@@ -217,18 +231,20 @@ def _whole(found: Counts, *, width: float, gradient_width: float, zero: int, rep
     return larger(0.0, more)
 
 
-def _temporaries(found: Counts, width: float, recompute: str, *, training: bool) -> float:
+def _temporaries(found: Counts, width: float, recompute: Recompute, *, training: bool) -> float:
     layer = found.working[recompute] if training else found.passing
     logits = FP32_BYTES * found.logits if width < FP32_BYTES else 0.0
     under_way = larger(0.0, layer.bytes(width))
     return under_way + found.exchanged.bytes(width) + logits + found.border.bytes(width)
 
 
-def _check(*, optimizer: str, zero: int, replicas: int, recompute: str) -> None:
+def _check(*, optimizer: str, zero: int, replicas: int, recompute: Recompute) -> None:
+    alike = isinstance(recompute, str)
+    made, known = ((recompute,), RECOMPUTES) if alike else (tuple(dict.fromkeys(recompute)), LAYER_CHOICES)
     for key, value, allowed in (
         ("optimizer", optimizer, tuple(OPTIMIZERS)),
         ("zero", zero, (0, 1, 2, 3)),
-        ("recompute", recompute, RECOMPUTE),
+        *(("recompute", choice, known) for choice in made),
     ):
         if value not in allowed:
             raise InputError(

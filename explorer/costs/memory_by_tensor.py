@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from explorer.base.units import scalar_bytes
+from explorer.costs.keeping import Recompute
+from explorer.costs.kept_by_layer import rules_of
 from explorer.costs.memory import FP32_BYTES
 from explorer.costs.memory_arrays import FloatArray, graph_arrays
 from explorer.costs.memory_counts import Counts, carved_of, held_tensors, kept_tensors
@@ -56,7 +58,7 @@ def states_by_parameter(
 
 
 def saved_by_tensor(
-    graph: LayerGraph, sharded: ShardedLayers, shares: FloatArray, *, precision: str, recompute: str
+    graph: LayerGraph, sharded: ShardedLayers, shares: FloatArray, *, precision: str, recompute: Recompute
 ) -> tuple[FloatArray, FloatArray]:
     """Return the bytes per sample that one device keeps from forward to backward.
 
@@ -65,13 +67,18 @@ def saved_by_tensor(
         sharded: sharding of the stage's layers.
         shares: share of every layer of the graph that is here, shape (layers,); 0 for those elsewhere.
         precision: data type of activations.
-        recompute: none, selective or full.
+        recompute: none, selective or full; or a choice for each layer (`explorer.costs.keeping`).
 
     Returns:
         bytes by tensor, and bytes by layer that it keeps a second time in a form of its own.
     """
     arrays, width = graph_arrays(graph), scalar_bytes(precision)
     inside = shares > 0
-    held = held_tensors(arrays, sharded, shares) * kept_tensors(arrays, inside)[recompute]
-    twice = kept_twice(graph, sharded) * inside * float(recompute != "full")
+    if isinstance(recompute, str):
+        kept, again = kept_tensors(arrays, inside)[recompute], inside * (recompute != "full")
+    else:
+        rules = rules_of(arrays, inside, recompute)
+        kept, again = rules.kept, inside & rules.twice
+    held = held_tensors(arrays, sharded, shares) * kept
+    twice = kept_twice(graph, sharded) * again
     return held * (arrays.compute * width + arrays.fixed), twice[0] * width + twice[1]

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from explorer.base.caching import STAGES_KEPT, remembered
+from explorer.costs.keeping import Recompute
 from explorer.costs.memory_arrays import BoolArray, FloatArray, GraphArrays, IntArray, graph_arrays
 from explorer.costs.memory_peaks import (
     TensorSize,
@@ -61,16 +62,16 @@ class Counts:
     """Trained parameters of the block that has the most."""
     largest_gathered: TensorSize
     """Parameters, frozen ones included, of the block that has the most."""
-    saved: Mapping[str, TensorSize]
+    saved: Mapping[Recompute, TensorSize]
     """By recompute choice: tensors kept from forward to backward, per sample."""
-    again: Mapping[str, TensorSize]
+    again: Mapping[Recompute, TensorSize]
     """By recompute choice: tensors of the largest block recomputed for the backward, per sample."""
-    again_for_inputs: Mapping[str, TensorSize]
+    again_for_inputs: Mapping[Recompute, TensorSize]
     """As `again`, without tensors that a weight gradient reads."""
     waiting: TensorSize
     """Kept from the input gradient to the weight gradient if a backward is split: saved (or recomputed)
     tensors that the latter reads, and gradients of the tensors that its layers write, per sample."""
-    working: Mapping[str, TensorSize]
+    working: Mapping[Recompute, TensorSize]
     """By recompute choice, training: gradients alive at the worst point of the backward, less the tensors
     freed by then, per sample."""
     placeholders: TensorSize
@@ -83,6 +84,8 @@ class Counts:
     """Tensors sent on and gradients sent back, per sample."""
     logits: float
     """Scalars that a loss reads and converts to fp32, per sample."""
+    whole: Mapping[Recompute, TensorSize] = field(default_factory=dict)
+    """By recompute choice: what is recomputed if all is at once; without an entry what is saved less kept."""
 
 
 @remembered(STAGES_KEPT)
@@ -110,7 +113,7 @@ def counts(
     inside = scale > 0
     held = held_tensors(arrays, sharded, scale)
     twice = TensorSize(*kept_twice(graph, sharded)[:, inside].sum(axis=1).tolist())
-    late = _late(arrays, inside)
+    late = late_tensors(arrays, inside)
     saved, again, again_for_inputs = _saved(arrays, held, inside, twice, late)
     gradient = held * arrays.gradient
     loss = inside & arrays.is_loss
@@ -149,11 +152,11 @@ def _size(arrays: GraphArrays, share: FloatArray) -> TensorSize:
 
 def _saved(
     arrays: GraphArrays, held: FloatArray, inside: BoolArray, twice: TensorSize, late: BoolArray
-) -> tuple[dict[str, TensorSize], dict[str, TensorSize], dict[str, TensorSize]]:
+) -> tuple[dict[Recompute, TensorSize], dict[Recompute, TensorSize], dict[Recompute, TensorSize]]:
     """Return by recompute choice what is kept, what is recomputed, and the latter without `late` tensors."""
     mine = inside[arrays.saves.layer]
     layer, item = arrays.saves.layer[mine], arrays.saves.item[mine]
-    block = _recomputed_together(arrays, inside)
+    block = recomputed_together(arrays, inside)
     sizes = kept_tensors(arrays, inside)
     within = block[layer] >= 0
     blocks = _distinct(block[layer][within], item[within], len(held))
@@ -161,11 +164,12 @@ def _saved(
     if arrays.policy is None:
         cores = _distinct(arrays.own_block[layer], item, len(held))
         dropped["selective"] = (arrays.inner, cores)
-    again, for_inputs = {"none": TensorSize()}, {"none": TensorSize()}
+    again: dict[Recompute, TensorSize] = {"none": TensorSize()}
+    for_inputs = dict(again)
     for name, (mask, pairs) in dropped.items():
         again[name] = largest(arrays.compute, arrays.fixed, held * mask, *pairs)
         for_inputs[name] = largest(arrays.compute, arrays.fixed, held * (mask & ~late), *pairs)
-    saved = {
+    saved: dict[Recompute, TensorSize] = {
         name: _joined(_size(arrays, held * mask), TensorSize() if name == "full" else twice)
         for name, mask in sizes.items()
     }
@@ -176,7 +180,7 @@ def kept_tensors(arrays: GraphArrays, inside: BoolArray) -> dict[str, BoolArray]
     """Tell by recompute choice which tensors some layers keep from forward to backward."""
     mine = inside[arrays.saves.layer]
     layer, item = arrays.saves.layer[mine], arrays.saves.item[mine]
-    block = _recomputed_together(arrays, inside)
+    block = recomputed_together(arrays, inside)
     kept, inputs = (np.zeros(len(arrays.compute), dtype=bool) for _ in range(2))
     kept[item] = True
     inputs[item[block[layer] < 0]] = True
@@ -185,12 +189,12 @@ def kept_tensors(arrays: GraphArrays, inside: BoolArray) -> dict[str, BoolArray]
     return {"none": kept, "selective": lean, "full": inputs}
 
 
-def _recomputed_together(arrays: GraphArrays, inside: BoolArray) -> IntArray:
+def recomputed_together(arrays: GraphArrays, inside: BoolArray) -> IntArray:
     """Return the blocks of layers; a stage without blocks is recomputed as a whole (GPipe)."""
     return arrays.block if (arrays.block[inside] >= 0).any() else np.zeros_like(arrays.block)
 
 
-def _late(arrays: GraphArrays, inside: BoolArray) -> BoolArray:
+def late_tensors(arrays: GraphArrays, inside: BoolArray) -> BoolArray:
     """Tell for each tensor whether a weight gradient of the stage is the last to read its saved value."""
     late = np.zeros(len(arrays.compute), dtype=bool)
     late[arrays.saves_for_weights.item[inside[arrays.saves_for_weights.layer]]] = True
@@ -221,7 +225,7 @@ def _joined(one: TensorSize, other: TensorSize) -> TensorSize:
 
 def _working(
     arrays: GraphArrays, held: FloatArray, gradient: FloatArray, inside: BoolArray
-) -> dict[str, TensorSize]:
+) -> dict[Recompute, TensorSize]:
     """Count gradients under way; in recomputed blocks nothing counts as free when a gradient is needed."""
     most = largest_layer(arrays, gradient, inside)
     return {"none": backward_peak(arrays, held, gradient, inside), "selective": most, "full": most}

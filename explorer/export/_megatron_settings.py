@@ -9,6 +9,7 @@ from explorer.export._order_features import said
 from explorer.export._plan_parts import blocks_of
 from explorer.export._stage_features import CONTEXT_EXCHANGES, kinds_of_layout
 from explorer.graph import LayerGraph
+from explorer.importing._megatron_recompute import recomputation_of
 from explorer.importing._megatron_stages import layout_text
 from explorer.importing._titan_models import block_numbers
 from explorer.importing.baseline import Facts
@@ -31,7 +32,7 @@ def settings(resolved: Resolved) -> dict[str, Setting]:
         *_grid(strategy, graph),
         *_experts(strategy, facts_of(graph)),
         *_batch(job, strategy.stages[0]),
-        *_memory(strategy.stages[0]),
+        *_memory(graph, strategy),
         *_gradients(strategy, job),
         *_precision(job),
     ]
@@ -140,15 +141,16 @@ def _batch(job: Job, stage: Stage) -> Iterator[tuple[str, Setting]]:
     yield "--global-batch-size", job.global_batch
 
 
-def _memory(stage: Stage) -> Iterator[tuple[str, Setting]]:
-    if stage.recompute == "selective":
-        yield from (("--recompute-granularity", "selective"), ("--recompute-modules", "core_attn"))
-    elif stage.recompute == "full":
+def _memory(graph: LayerGraph, strategy: JobStrategy) -> Iterator[tuple[str, Setting]]:
+    stage, again = strategy.stages[0], recomputation_of(graph, strategy)
+    if again is not None:
         yield from (
             ("--recompute-granularity", "full"),
-            ("--recompute-method", "uniform"),
-            ("--recompute-num-layers", 1),
+            ("--recompute-method", again.method),
+            ("--recompute-num-layers", again.blocks),
         )
+    elif stage.recompute == "selective":
+        yield from (("--recompute-granularity", "selective"), ("--recompute-modules", "core_attn"))
     if OPTIMIZER in stage.offload:
         yield from (("--optimizer-cpu-offload", True), ("--optimizer-offload-fraction", 1.0))
 

@@ -15,6 +15,7 @@ from explorer.importing.plans import cuts_at
 from explorer.plan import Resolved
 from explorer.strategies.degrees import RECOMPUTE, Degrees
 from explorer.strategies.degrees_reading import nearest_degrees
+from explorer.strategies.keeping import changed_keeping
 from explorer.strategy import SPLIT, JobStrategy, Mesh, Stage
 
 Repair = Callable[[Resolved], Resolved]
@@ -58,6 +59,15 @@ def _levelled(field: str, order: Iterable[Any]) -> Repair:
         return _stage(**{field: max(values, key=ranking.index)})(resolved)
 
     return repair
+
+
+def _without_exceptions(**plain: str) -> Repair:
+    """Drop what exceptions of layers say of one thing, and leave what they say of the other."""
+
+    def change(stage: Stage) -> Stage:
+        return changed_keeping(stage, stage.all_layers, lambda own: own._replace(**plain))
+
+    return _stages(change)
 
 
 def _one_zero(resolved: Resolved) -> Resolved:
@@ -189,6 +199,9 @@ REPAIRS: dict[str, Repair] = {
     "sparse_states": _stage(density=1.0),
     "offload": _stage(offload=()),
     "mixed_recompute": _levelled("recompute", RECOMPUTE),
+    **{f"recompute_{form}": _without_exceptions(recompute="") for form in ("first", "groups", "blocks")},
+    "recompute_layers": _without_exceptions(recompute=""),
+    "offload_layers": _without_exceptions(on=""),
     "recompute_none": _stage(recompute="none"),
     "recompute_full": _stage(recompute="full"),
     "recompute_selective": _stage(recompute="full"),

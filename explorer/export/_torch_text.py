@@ -34,6 +34,8 @@ class ScriptParts:
     """Samples of one microbatch, for each replica."""
     recompute: Sequence[str]
     """none, selective or full, for each stage."""
+    blocks: Mapping[str, str]
+    """The same for blocks that differ from their stage, by the name of their module."""
     zero: int
     """0, 2 or 3."""
     bucket_mb: float
@@ -49,6 +51,11 @@ class ScriptParts:
     def pipeline(self) -> bool:
         """Whether there are several pipeline ranks."""
         return self.mesh["pipeline"] > 1
+
+    @property
+    def again(self) -> frozenset[str]:
+        """What is recomputed, of any stage or block: selective, full, or neither."""
+        return frozenset({*self.recompute, *self.blocks.values()} - {"none"})
 
     @property
     def sharing(self) -> str:
@@ -71,7 +78,7 @@ OPTIMIZERS = {
 def script_text(parts: ScriptParts) -> str:
     """Write `train.py`."""
     pieces = [_head(parts), _imports(parts), _constants(parts), _USER]
-    again = any(how != "none" for how in parts.recompute)
+    again = bool(parts.again)
     pieces += [_IS_BLOCK] * (again or parts.sharing == FSDP) + [_build(parts)]
     pieces += [_TENSOR] * (parts.mesh["tensor"] > 1)
     pieces += [_recompute(parts)] * again
@@ -113,12 +120,12 @@ it is given, and each part of a projection (q, k, v) must be a module of its own
 
 
 def _imports(parts: ScriptParts) -> str:
-    how = set(parts.recompute)
+    how = parts.again
     lines = ["import argparse", "import importlib.util", "import os"]
     lines += ["from functools import partial"] * (SELECTIVE in how)
     lines += ["from pathlib import Path", "", "import torch", "import torch.distributed as dist"]
     lines += ["from torch import nn", "from torch.distributed.device_mesh import init_device_mesh"]
-    if how != {"none"}:
+    if how:
         lines.append(
             "from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper"
         )
@@ -159,8 +166,12 @@ def _constants(parts: ScriptParts) -> str:
             lines.append(f'ORDER = Path(__file__).with_name("{parts.csv}")')
         else:
             lines.append(f'SCHEDULE = "{parts.schedule}"')
-    if any(how != "none" for how in parts.recompute):
+    if parts.again:
         lines.append(f"RECOMPUTE = {list(parts.recompute)!r}  # of each stage".replace("'", '"'))
+    if parts.blocks:
+        lines += ["RECOMPUTE_BLOCKS = {  # of blocks that differ from their stage"]
+        lines += [f'    "{name}": "{how}",' for name, how in parts.blocks.items()]
+        lines += ["}"]
     if parts.sharing == FSDP:
         lines.append(
             f"RESHARD_AFTER_FORWARD = {parts.zero == 3}  # ZeRO {parts.zero}: weights are "
@@ -221,7 +232,7 @@ def _build(parts: ScriptParts) -> str:
     ]
     if parts.mesh["tensor"] > 1:
         lines.append('        cut_weights(stage, mesh["tensor"])')
-    if any(how != "none" for how in parts.recompute):
+    if parts.again:
         lines.append("        recompute_blocks(stage, names, RECOMPUTE[i])")
     if parts.sharing == FSDP:
         lines.append('        shard(stage, names, mesh["replica"])')
@@ -255,15 +266,17 @@ def cut_weights(stage, mesh):
 
 
 def _recompute(parts: ScriptParts) -> str:
+    given = "usual" if parts.blocks else "how"
     lines = [
-        "def recompute_blocks(stage, names, how):",
+        f"def recompute_blocks(stage, names, {given}):",
         '    """Keep only the inputs of blocks (full), or all but the core of attention (selective)."""',
         "    for name in names:",
+        *(["        how = RECOMPUTE_BLOCKS.get(name, usual)"] if parts.blocks else []),
         '        if how == "none" or not is_block(name):',
         "            continue",
         '        child = name.replace(".", "_")',
     ]
-    if SELECTIVE in parts.recompute:
+    if SELECTIVE in parts.again:
         lines += [
             "        contexts = partial(create_selective_checkpoint_contexts, policy)",
             '        more = {"context_fn": contexts} if how == "selective" else {}',

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from explorer.export._kept_features import BLOCKS, FIRST, GROUPS, LAYERS, offloading, recomputing
 from explorer.export._order_features import (
     compression,
     device_order,
@@ -128,6 +129,12 @@ FEATURES: tuple[Feature, ...] = tuple(
          lambda p: where_true(p, lambda s: s.recompute == "selective")),
         ("recompute_full", "full recomputation", lambda p: where_true(p, lambda s: s.recompute == "full")),
         ("mixed_recompute", "recomputation that differs between stages", mixed("recompute")),
+        ("recompute_first", "recomputation of the first blocks of every stage", recomputing(FIRST)),
+        ("recompute_groups", "recomputation of groups of blocks, of which only the input is kept",
+         recomputing(GROUPS)),
+        ("recompute_blocks", "recomputation that single blocks choose", recomputing(BLOCKS)),
+        ("recompute_layers", "recomputation that single layers choose", recomputing(LAYERS)),
+        ("offload_layers", "activations of single layers in host memory", offloading),
         ("torch_schedule", "a schedule that torch has",
          of_schedule(lambda p, flush, item: flush and bool(item.torch_name) and p.job.training)),
         ("other_schedule", "a synchronous schedule that torch does not have",

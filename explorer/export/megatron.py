@@ -83,6 +83,11 @@ CAPABILITIES: Capabilities = {
     "recompute_selective": yes("--recompute-granularity selective --recompute-modules core_attn"),
     "recompute_full": yes("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1"),
     "mixed_recompute": no("one granularity for all stages"),
+    "recompute_first": yes("--recompute-granularity full --recompute-method block --recompute-num-layers"),
+    "recompute_groups": yes("--recompute-granularity full --recompute-method uniform --recompute-num-layers"),
+    "recompute_blocks": no(
+        "it recomputes the first blocks of every stage, as many of each, or all; drop the exceptions"
+    ),
     "torch_schedule": yes(
         "1F1B, interleaved where stages are virtual; allowed: 1f1b, interleaved_1f1b",
         only=("1f1b", "interleaved_1f1b"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from explorer.base.units import MIB
 from explorer.export import EXPORTERS, notes
+from explorer.export._kept_features import block_choices
 from explorer.export._modules import module_names_of
 from explorer.export._pipeline_grid import PipelineGrid, grid_of, torch_schedule_name
 from explorer.export._script import Start, run_script
@@ -55,6 +56,9 @@ CAPABILITIES: Capabilities = {
     "recompute_selective": nearly("attention's products and softmax are computed again, by operator name"),
     "recompute_full": yes("checkpoint_wrapper around each block"),
     "mixed_recompute": yes("RECOMPUTE has a word for each stage"),
+    "recompute_first": yes("RECOMPUTE_BLOCKS has a word for each block that differs"),
+    "recompute_blocks": yes("RECOMPUTE_BLOCKS has a word for each block that differs"),
+    "recompute_groups": no("its checkpoints are blocks; drop the exceptions"),
     "torch_schedule": yes("get_schedule_class, or the same order from schedule.csv"),
     "other_schedule": yes("schedule.csv"),
     "custom_order": yes("schedule.csv"),
@@ -117,6 +121,7 @@ def settings(resolved: Resolved) -> dict[str, Setting]:
     found |= {f"MESH.{axis}": size for axis, size in parts.mesh.items()}
     found |= {f"STAGES.{i}": ", ".join(names) for i, names in enumerate(parts.stages)}
     found |= {f"RECOMPUTE.{i}": how for i, how in enumerate(parts.recompute) if how != "none"}
+    found |= {f"RECOMPUTE.{block}": how for block, how in parts.blocks.items()}
     if parts.pipeline:
         found["RANK_OF"] = ", ".join(map(str, parts.homes))
         found["SCHEDULE"] = parts.schedule or parts.csv
@@ -168,6 +173,11 @@ def _parts(resolved: Resolved, grid: PipelineGrid) -> ScriptParts:
         global_batch=job.global_batch,
         microbatch=stage.microbatch_samples // mesh.replicas,
         recompute=[item.recompute for item in strategy.stages],
+        blocks={
+            block: how
+            for item in strategy.stages
+            for block, how in (block_choices(graph, item) or {}).items()
+        },
         zero=stage.zero if mesh.replicas > 1 else 0,
         bucket_mb=_bucket_mb(strategy),
         tensor=_cut_ends(graph) if mesh.size(TENSOR) > 1 else {},

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from explorer.importing._megatron_recompute import Recomputation
 from explorer.importing.spec import UnknownKey
 
 
@@ -85,6 +86,8 @@ class Baseline:
     """Tokens of a sample."""
     recompute: str = "none"
     """One of `explorer.strategies.degrees.RECOMPUTE`."""
+    recomputation: Recomputation | None = None
+    """How blocks are computed again, where `recompute` is full; None is each by itself."""
     zero: int = 0
     """ZeRO level."""
     zero_replicas: int = 0

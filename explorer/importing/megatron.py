@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from explorer.importing import IMPORTERS
 from explorer.importing._megatron_arguments import MARKS, Argument, Arguments, read_arguments
 from explorer.importing._megatron_keys import assumption
+from explorer.importing._megatron_recompute import BLOCK, UNIFORM, Recomputation
 from explorer.importing._megatron_stages import Stages, stages_of
 from explorer.importing._references import references_in
 from explorer.importing._source import SourceText
@@ -89,6 +90,7 @@ def baseline_from(found: Arguments, source: SourceText) -> Baseline:
         global_batch=asked.number("--global-batch-size", 0),
         sequence_length=asked.number("--seq-length", 0) or asked.number("--encoder-seq-length", 0),
         recompute=_recompute(asked),
+        recomputation=_recomputation(asked),
         zero=_zero(asked),
         zero_replicas=_zero_replicas(asked, replicas),
         offload=(OPTIMIZER,) if asked.has("--optimizer-cpu-offload") else (),
@@ -202,15 +204,23 @@ def _expert(asked: _Asked) -> int:
     return degree
 
 
+def _recomputation(asked: _Asked) -> Recomputation | None:
+    """Return how blocks are computed again that are so in full; None if all are, each by itself."""
+    method = asked.word("--recompute-method", UNIFORM)
+    count = asked.number("--recompute-num-layers", 1)
+    if method not in (BLOCK, UNIFORM):
+        if _recompute(asked) != "full":
+            return None
+        asked.problems.append(f"--recompute-method {method[:60]}: it is {BLOCK} or {UNIFORM}")
+        return None
+    return None if (method, count) == (UNIFORM, 1) else Recomputation(method, max(1, count))
+
+
 def _recompute(asked: _Asked) -> str:
     granularity = asked.word("--recompute-granularity", "")
-    method = asked.word("--recompute-method", "uniform")
-    count = asked.number("--recompute-num-layers", 1)
     if asked.has("--checkpoint-activations"):
         granularity = "full"
     if granularity == "full":
-        if method == "block":
-            asked.notes.append(f"all blocks are computed again, where the file says {count} of each stage")
         return "full"
     return "selective" if asked.has("--recompute-activations") or granularity == "selective" else "none"
 

@@ -9,6 +9,7 @@ from explorer.base.errors import InputError, PlanError
 from explorer.cluster import Cluster
 from explorer.cluster_profiles import load_cluster
 from explorer.graph import LayerGraph
+from explorer.importing._megatron_recompute import with_recomputation
 from explorer.importing._source import SourceText
 from explorer.importing._titan_models import block_numbers
 from explorer.importing._titan_plan import located
@@ -151,8 +152,10 @@ def _strategy(
     devices = [int(text) for text in baseline.references.get("devices", "").split(",") if text.isdigit()]
     devices = devices if len(set(devices)) == degrees.devices else []
     strategy = degrees.build(graph, cluster, workload.job, devices=devices, cuts=cuts)
-    changed = [_stage(stage, baseline) for stage in strategy.job.stages]
-    return strategy.with_job(strategy.job.with_stages(changed))
+    job = strategy.job.with_stages(_stage(stage, baseline) for stage in strategy.job.stages)
+    if baseline.recompute == "full" and baseline.recomputation is not None:
+        job = with_recomputation(graph, job, baseline.recomputation)
+    return strategy.with_job(job)
 
 
 def _stage(stage: Stage, baseline: Baseline) -> Stage:

@@ -8,17 +8,19 @@ Offload (Rajbhandari et al., ZeRO-Infinity, 2021), over the device's link to its
 
     optimizer     states come for the update and go back, block by block: max(update, states / bandwidth)
     activations   go out behind the forward and come back ahead of the backward: max(work, bytes / bandwidth);
-                  two blocks of a microbatch are on the device
+                  two blocks of a microbatch are on the device. Those of single layers alone (`Stage.keeping`)
+                  are what no layer that stays needs here
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 from explorer.cluster import Cluster
 from explorer.costs.memory import FP32_BYTES, StageMemory
 from explorer.costs.memory_counts import Counts
-from explorer.strategy import ACTIVATIONS, OPTIMIZER, Stage
+from explorer.strategy import OPTIMIZER, Stage
 
 INDEX_BYTES, COPY_BYTES = 4.0, 2.0
 """Bytes per weight left by pruning: its index, and the copy in which its states are updated."""
@@ -26,12 +28,24 @@ BLOCKS_HERE = 2
 """Blocks of offloaded tensors on the device: the one in use and the one that moves meanwhile."""
 
 
-def reduced_memory(memory: StageMemory, stage: Stage, held: Counts, width: float, blocks: int) -> StageMemory:
+class Moved(NamedTuple):
+    """Activations that go to the host and come back, per sample."""
+
+    all_bytes: float
+    """All of them."""
+    here_bytes: float
+    """Those on the device meanwhile: of `BLOCKS_HERE` blocks."""
+
+
+def reduced_memory(
+    memory: StageMemory, stage: Stage, moved: Moved, held: Counts, width: float, blocks: int
+) -> StageMemory:
     """Reduce the memory of a stage by sparse states and offload.
 
     Args:
         memory: the memory without them.
         stage: the stage, with its choices.
+        moved: its activations that go to the host.
         held: counts of what a device holds.
         width: bytes of a gradient.
         blocks: number of blocks of the section.
@@ -50,12 +64,12 @@ def reduced_memory(memory: StageMemory, stage: Stage, held: Counts, width: float
     if OPTIMIZER in stage.offload:
         moving = part * here.optimizer_bytes
         here = replace(here, optimizer_bytes=0.0, buffer_bytes=here.buffer_bytes + moving)
-    if ACTIVATIONS in stage.offload:
-        moving = part * here.activation_bytes_per_sample
+    if moved.all_bytes:
+        left = here.activation_bytes_per_sample - moved.all_bytes
         here = replace(
             here,
-            activation_bytes_per_sample=0.0,
-            buffer_bytes_per_sample=here.buffer_bytes_per_sample + moving,
+            activation_bytes_per_sample=max(0.0, left),
+            buffer_bytes_per_sample=here.buffer_bytes_per_sample + moved.here_bytes,
         )
     return here
 

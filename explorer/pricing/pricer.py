@@ -9,6 +9,8 @@ from typing import NamedTuple
 from explorer.base.errors import InputError
 from explorer.base.units import scalar_bytes
 from explorer.cluster import Cluster
+from explorer.costs.keeping import OnHost, Recompute, on_host, recompute_of
+from explorer.costs.kept_by_layer import moved_size, moves_anything
 from explorer.costs.memory import StageMemory
 from explorer.costs.stragglers import stage_factor
 from explorer.costs.update_time import update_kernels, update_seconds
@@ -21,7 +23,7 @@ from explorer.pricing.gradient_sync import (
     reduce_price,
     updated_elements,
 )
-from explorer.pricing.host_memory import host_seconds, reduced_memory
+from explorer.pricing.host_memory import BLOCKS_HERE, Moved, host_seconds, reduced_memory
 from explorer.pricing.layer_columns import Sharded, devices_of, sharded_of
 from explorer.pricing.piece_tensors import Exchanges, Groups, Row
 from explorer.pricing.section_time import (
@@ -31,7 +33,7 @@ from explorer.pricing.section_time import (
     section_time,
     slowed,
 )
-from explorer.strategy import ACTIVATIONS, OPTIMIZER, RESHARD_RUN, JobStrategy
+from explorer.strategy import OPTIMIZER, RESHARD_RUN, JobStrategy
 from explorer.tasks.holder_groups import find_groups, groups_of_section
 from explorer.tasks.placement import Piece, PlacedStrategy
 from explorer.tasks.program import (
@@ -101,7 +103,7 @@ class Pricer(Exchanges):
             self.graph, self.cluster, self.sharded[section], self.placement.layers[section],
             self.placement.fractions[section],
             kinds=kinds, lines=lines, samples=float(samples), precision=self.job.precision,
-            recompute=stage.recompute, overlap=stage.overlap, pieces=self._pieces(section, copy, row),
+            recompute=self.recompute(section), overlap=stage.overlap, pieces=self._pieces(section, copy, row),
         )  # fmt: skip
         if not self.job.training:
             return found
@@ -133,9 +135,11 @@ class Pricer(Exchanges):
 
     def _find_memory(self, section: int, place: int | None) -> StageMemory:
         stage, memory = self.stages[section], self._plain_memory(section, place)
-        if stage.density != 1 or stage.offload:
+        moved = self._moved(section, place)
+        if stage.density != 1 or stage.offload or moved.all_bytes:
             width = scalar_bytes(self.job.gradient_precision or self.job.precision)
-            memory = reduced_memory(memory, stage, self.held(section, place), width, self.blocks(section))
+            held, blocks = self.held(section, place), self.blocks(section)
+            memory = reduced_memory(memory, stage, moved, held, width, blocks)
         gradients, weights = self.kept(section)
         if not gradients + weights:
             return memory
@@ -147,14 +151,37 @@ class Pricer(Exchanges):
 
     def _plain_memory(self, section: int, place: int | None = None) -> StageMemory:
         """Return the memory without sparse states and with everything on the device."""
-        stage, job = self.stages[section], self.job
+        job = self.job
         return section_memory(
             self.graph, self.shards(section, place), self.placement.layers[section],
             self.placement.fractions[section], self.whole(section),
             precision=job.precision, gradient_precision=job.gradient_precision, optimizer=job.optimizer,
             training=job.training, zero=self.sections[section].zero, replicas=self.sections[section].shards,
-            recompute=stage.recompute, dummy_gradients=self.framework.dummy_gradients,
+            recompute=self.recompute(section), dummy_gradients=self.framework.dummy_gradients,
         )  # fmt: skip
+
+    def recompute(self, section: int) -> Recompute:
+        """Return what the layers of a section make again for their backward."""
+        return recompute_of(self.graph, self.stages[section], self.placement.layers[section])
+
+    def on_host(self, section: int) -> OnHost:
+        """Return which layers of a section keep their tensors on the host."""
+        return on_host(self.graph, self.stages[section], self.placement.layers[section])
+
+    def _moved(self, section: int, place: int | None = None) -> Moved:
+        """Return what goes to the host behind the forwards of a section, per sample."""
+        away = self.on_host(section)
+        if not self.job.training or not moves_anything(away):
+            return Moved(0.0, 0.0)
+        if isinstance(away, bool):
+            size = self._plain_memory(section, place).activation_bytes_per_sample
+            return Moved(size, min(1.0, BLOCKS_HERE / self.blocks(section)) * size)
+        width = scalar_bytes(self.job.precision)
+        found = moved_size(
+            self.graph, self.shards(section, place), self.placement.layers[section],
+            self.placement.fractions[section], self.recompute(section), away,
+        )  # fmt: skip
+        return Moved(found.all.bytes(width), found.here.bytes(width))
 
     # ---- slots -----------------------------------------------------------------------------------
 
@@ -313,9 +340,10 @@ class Pricer(Exchanges):
 
     def _host_wait(self, slot: Slot, seconds: float) -> float:
         """Return the seconds by which activations moving to or from the host outlast the work behind them."""
-        if ACTIVATIONS not in self.stages[slot.where].offload or not self.job.training:
+        moved = self._moved(slot.where).all_bytes
+        if not moved:
             return 0.0
-        size = self._plain_memory(slot.where).activation_bytes_per_sample * slot.samples
+        size = moved * slot.samples
         return max(0.0, host_seconds(self.cluster, self.row(slot.piece), size) - seconds)
 
     def _host_seconds(self, slot: Slot) -> float:
@@ -379,7 +407,7 @@ class Pricer(Exchanges):
         """Return the bytes that each device of a piece sends by (axis, size) in a forward or backward."""
         section = piece.section
         return lane_sends(
-            self.cluster, self.job.precision, self.stages[section].recompute, self.graph,
+            self.cluster, self.job.precision, self.recompute(section), self.graph,
             self.sharded[section], self.placement.layers[section], self.placement.fractions[section],
             self.lines(section, piece.copy, self.row(piece)), float(samples), backward=backward,
         )  # fmt: skip

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from explorer.base.caching import STAGES_KEPT, remembered
 from explorer.cluster import Cluster, DeviceKind
+from explorer.costs.keeping import Recompute
 from explorer.costs.measured import all_measured
 from explorer.costs.memory import StageMemory, stage_memory
 from explorer.costs.memory_arrays import core_layers
@@ -84,7 +85,7 @@ def section_time(
     lines: Lines,
     samples: float,
     precision: str,
-    recompute: str,
+    recompute: Recompute,
     overlap: tuple[tuple[str, str], ...] = (),
     pieces: tuple[tuple[str, Sharded], ...] = (),
 ) -> SectionTime:
@@ -100,7 +101,7 @@ def section_time(
         lines: devices along its axes.
         samples: samples of one call.
         precision: data type of compute.
-        recompute: none, selective or full.
+        recompute: none, selective or full; or a choice for each layer (`explorer.costs.keeping`).
         overlap: (mesh axis, how) of its collectives that run behind work.
         pieces: kinds of devices with the shards of each, if shares are unequal.
     """
@@ -199,7 +200,7 @@ def _collectives(
 def lane_sends(
     cluster: Cluster,
     precision: str,
-    recompute: str,
+    recompute: Recompute,
     graph: LayerGraph,
     sharded: Sharded,
     layers: IntArray,
@@ -223,8 +224,18 @@ def lane_sends(
     return found
 
 
-def made_again(graph: LayerGraph, layers: IntArray, recompute: str) -> BoolArray:
-    """Tell which layers a backward recomputes: those whose tensors `explorer.costs.memory` drops."""
+def made_again(graph: LayerGraph, layers: IntArray, recompute: Recompute) -> BoolArray:
+    """Tell which layers a backward recomputes: those whose tensors `explorer.costs.memory` drops.
+
+    A layer that chose `output` is made again wherever it is: what it writes is gone.
+    """
+    if not isinstance(recompute, str):
+        chosen = np.array(recompute)[np.argsort(np.argsort(layers))]
+        found = np.zeros(len(layers), dtype=bool)
+        for choice in dict.fromkeys(recompute):
+            again = choice == "output" or made_again(graph, layers, choice)
+            found |= (chosen == choice) & again
+        return found
     if recompute == "selective":
         return core_layers(graph)[layers]
     if recompute != "full":
@@ -270,7 +281,7 @@ def section_memory(
     training: bool,
     zero: int,
     replicas: int,
-    recompute: str,
+    recompute: Recompute,
     dummy_gradients: bool,
 ) -> StageMemory:
     """Return the memory of one device of a section; the arguments are those of `stage_memory`."""

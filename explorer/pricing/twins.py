@@ -24,9 +24,9 @@ from explorer.tasks.program import Program, Slot
 
 FEWEST = 8
 """Sections from which on twins are looked for."""
-_BY_KEY = {"layers", "name", "meshes", "slices", "shardings"}
+_BY_KEY = {"layers", "name", "meshes", "slices", "shardings", "keeping"}
 _choices_of = attrgetter(*(item.name for item in fields(Stage) if item.name not in _BY_KEY))
-"""All that a stage chooses, but for its layers and devices."""
+"""All that a stage chooses, but for its layers, devices, and what exceptions say of single layers."""
 
 
 def twins_of(program: Program, pricer: Pricer, tables: PriceTables) -> Callable[[int], Hashable]:
@@ -52,7 +52,8 @@ def twins_of(program: Program, pricer: Pricer, tables: PriceTables) -> Callable[
         devices = sections[section].rows, tuple([mesh.axes for mesh in stage.meshes])
         slots = tuple(_alike(program.slots[number]) for number in tables.own[section].tolist())
         over_runs = program.whole_over_runs[section]
-        return codes[layers[section]].tobytes(), devices, _choices_of(stage), over_runs, slots
+        kept = pricer.recompute(section), pricer.on_host(section)
+        return codes[layers[section]].tobytes(), devices, _choices_of(stage), kept, over_runs, slots
 
     return twin
 

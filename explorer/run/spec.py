@@ -92,6 +92,10 @@ class RunCase:
     """Whether to count the peak bytes of tensors, which takes too long to time the run as well."""
     hosted: tuple[int, ...] = ()
     """Sections whose activations are in host memory from forward to backward."""
+    again: tuple[tuple[tuple[int, ...], ...], ...] = ()
+    """Per section: the units of each block that its backward makes again, though it keeps others; () is of
+    every section none.
+    """
     engine: str = "interpreter"
     """`interpreter` or `torch` (DistributedDataParallel, torch.distributed.pipelining)."""
 

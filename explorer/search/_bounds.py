@@ -244,7 +244,7 @@ def _held_bytes(pricer: Pricer, sections: list[int], ahead: list[int], *, everyt
         buffers = max(buffers, memory.buffer_bytes + memory.buffer_bytes_per_sample * samples)
         if pricer.job.training:
             total += memory.activation_bytes_per_sample * samples * done
-            if pricer.stages[i].recompute != "none":  # the last chunk's backward comes first
+            if pricer.sections[i].recomputes:  # the last chunk's backward comes first
                 again = memory.recompute_peak_bytes_per_sample * samples
     return total + buffers + again if everything else total
 

@@ -14,7 +14,7 @@ from explorer.cluster import Cluster, DeviceKind
 from explorer.graph import LayerGraph
 from explorer.sharding import layout_problems
 from explorer.sharding.heads import HEADS, head_counts, head_pairs, held_once, parts_heads
-from explorer.strategy import REPLICA, Mesh, Stage
+from explorer.strategy import ON_HOST, REPLICA, Mesh, Stage
 from explorer.tasks.placement import IntArray
 from explorer.workload import Job
 
@@ -106,6 +106,7 @@ def _problems(
     yield from _layouts(graph, stage)
     yield from _axis_shares(graph, stage)
     yield from _states(cluster, stage)
+    yield from _keeping(stage)
     choosy = graph.memo("choosy", lambda: frozenset(i.name for i in graph.layers if i.device_kinds))
     if choosy:
         kinds = {kind.name for _, kind, _ in kinds_of(cluster, stage)}
@@ -134,9 +135,17 @@ def _states(cluster: Cluster, stage: Stage) -> Iterator[str]:
             f"several copies on devices {some(shared)} under ZeRO {stage.zero}, which gives each device one"
             " part; put the copies on different devices, or take zero: 0"
         )
-    kinds = [kind for _, kind, _ in kinds_of(cluster, stage)] if stage.offload else []
+    moves = stage.offload or any(item.on == ON_HOST for item in stage.keeping)
+    kinds = [kind for _, kind, _ in kinds_of(cluster, stage)] if moves else []
     for name in dict.fromkeys(kind.name for kind in kinds if not kind.host_bandwidth_bytes_per_s):
         yield f"offload from {name}, whose bandwidth to its host (host_bandwidth_bytes_per_s) is not known"
+
+
+def _keeping(stage: Stage) -> Iterator[str]:
+    """Check that exceptions of what is kept name layers of the stage."""
+    for item in stage.keeping:
+        if not any(item.covers(name) for name in stage.all_layers):
+            yield f"keeping of {', '.join(item.layers)} matches no layer of the stage"
 
 
 def _shared_in_group(stage: Stage) -> list[int]:

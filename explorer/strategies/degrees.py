@@ -29,10 +29,10 @@ from explorer.strategies.model_axes import (
     expert_patterns,
     expert_shardings,
 )
-from explorer.strategy import REPLICA, ROUND_ROBIN, SPLIT, Mesh, Stage, Strategy, Sync, single
+from explorer.strategy import RECOMPUTES, REPLICA, ROUND_ROBIN, SPLIT, Mesh, Stage, Strategy, Sync, single
 from explorer.workload import Job
 
-RECOMPUTE = ("none", "selective", "full")
+RECOMPUTE = RECOMPUTES
 """What is computed again in the backward, from most to least memory."""
 ZERO_LEVELS = (0, 1, 2, 3)
 USUAL_BUCKET_BYTES = 25.0 * MIB

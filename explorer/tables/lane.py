@@ -61,7 +61,10 @@ def lane_of(graph: LayerGraph, cluster: Cluster, job: Job, stage: Stage) -> Lane
     Raises:
         InputError: the devices of the stage have unequal shares, or its layers exceptions or slices.
     """
-    unable = {"axis_shares": stage.axis_shares, "shardings": stage.shardings, "slices": stage.slices}
+    unable = {
+        "axis_shares": stage.axis_shares, "shardings": stage.shardings, "keeping": stage.keeping,
+        "slices": stage.slices,
+    }  # fmt: skip
     for key, given in unable.items():
         if given:
             raise InputError(

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from explorer.base.caching import STAGES_KEPT, remembered
+from explorer.costs.keeping import Recompute, recompute_of
 from explorer.graph import LayerGraph
 from explorer.strategy import ROUND_ROBIN, Mesh, Slice, Stage
 from explorer.tasks.skeleton import FloatArray, IntArray, SectionShape, split_offsets
@@ -28,6 +29,8 @@ class LayerRun(NamedTuple):
     """Share of each layer; None if all are whole."""
     trains: bool
     """Whether any layer has something to update."""
+    recompute: Recompute = "none"
+    """What its layers make again for their backward."""
     whole: tuple[int, ...] = ()
     """Parameters of cut layers without the dimension of the cut: each part holds all of them."""
 
@@ -37,13 +40,15 @@ def _make_run(
 ) -> LayerRun:
     trains = _trains(graph)
     whole = all(share == 1.0 for _, share in members)
+    layers = np.array([layer for layer, _ in members], dtype=np.int64)
     return LayerRun(
         stage=s,
         meshes=meshes,
         members=tuple(members),
-        layers=np.array([layer for layer, _ in members], dtype=np.int64),
+        layers=layers,
         fractions=None if whole else np.array([share for _, share in members]),
         trains=any(trains[layer] for layer, _ in members),
+        recompute=recompute_of(graph, stage, layers),
         whole=_whole_parameters(graph, stage, frozenset(layer for layer, _ in members)),
     )
 
@@ -120,7 +125,7 @@ def shape_of(run: LayerRun, stage: Stage, *, training: bool) -> SectionShape:
         stage.replicas,
         stage.shares,
         stage.zero if training else 0,
-        stage.recompute,
+        run.recompute,
         stage.zero_replicas if training else 0,
         stage.reshard if training else "",
     )
@@ -134,7 +139,7 @@ def _shape(
     mode: str,
     shares: tuple[float, ...],
     zero: int,
-    recompute: str,
+    recompute: Recompute,
     zero_replicas: int,
     reshard: str,
 ) -> SectionShape:

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from explorer.explain.names import counted
 from explorer.graph import LayerGraph
 from explorer.passes.timing import FloatArray
 from explorer.strategies.exceptions import named_layout
+from explorer.strategies.keeping import Kept, exceptions_of, kept_words
 from explorer.views.blocks import STATES, block_ranges, layer_costs
 from explorer.views.graph_open import ALL, Shown, canonical, default_opened, shown_parts
 from explorer.views.graph_tree import layer_pairs, module_tree
@@ -260,7 +262,27 @@ def _node(
         "error": _mean_error(told, sums, own),
         **where.of([graph.layers[i].name for i in own]),
         **({"own_layouts": count} if (count := sum(i in _own_layouts(scene) for i in own)) else {}),
+        **_own_keeping(scene, own),
     }
+
+
+def _own_keeping(scene: Scene, own: Sequence[int]) -> dict[str, str]:
+    """Say which of some layers are kept otherwise than their stage keeps the rest; {} if none is."""
+
+    def make() -> dict[int, Kept]:
+        stages = scene.strategy.stages
+        return {scene.graph.index[n]: kept for stage in stages for n, kept in exceptions_of(stage).items()}
+
+    found: dict[int, Kept] = scene.memo("graph.own keeping", make)
+    counts = Counter(found[i] for i in own if i in found)
+    if not counts:
+        return {}
+    alone = len(counts) == 1 and sum(counts.values()) == len(own)
+    texts = [
+        kept_words(kept) if alone else f"{counted(n, 'layer')} {kept_words(kept)}"
+        for kept, n in counts.items()
+    ]
+    return {"own_keeping": "; ".join(texts)}
 
 
 def _own_layouts(scene: Scene) -> frozenset[int]:

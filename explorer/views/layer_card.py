@@ -1,4 +1,6 @@
-"""The card of a layer: how it may be laid out on its stage, and what the stage keeps for its backward.
+"""The card of a layer: how it may be laid out on its stage, and what is kept of it for the backward.
+
+What is kept is chosen for the layer, for those like it in other blocks, for its block, or for whole stages.
 
 Every row is a choice with what it costs. The layer's own seconds and bytes are priced at once; the step and
 the peak are those of the whole strategy, simulated one after the other and handed in as they come.
@@ -14,10 +16,20 @@ from explorer.base.errors import InputError
 from explorer.explain.names import block_words, counted
 from explorer.simulation.check import check_job
 from explorer.simulation.report import Report
-from explorer.strategies.memory_choices import MEMORY_CHOICES, MemoryChoice, with_memory_choice
+from explorer.strategies.memory_choices import with_layer_choice, with_memory_choice
 from explorer.strategy import REPLICA, JobStrategy, Stage
 from explorer.tables.layer_figures import layer_figures
 from explorer.tables.layer_layouts import LayerLayout, alike_layers, layer_layouts, with_layout
+from explorer.views.kept_choices import (
+    STAGE,
+    STAGES,
+    KeptRow,
+    kept_layers,
+    kept_scopes,
+    layer_rows,
+    scope_words,
+    stage_rows,
+)
 from explorer.views.scene import Scene
 
 LAYOUT, MEMORY = "layout", "memory"
@@ -54,13 +66,22 @@ class Card:
     """Whether it is about a part of the model that begins with the layer: only what its stage keeps."""
     alike: bool = False
     """Whether choices are for the same layer of all blocks."""
-    everywhere: bool = False
-    """Whether choices of memory are for all stages."""
+    kept_for: str = STAGE
+    """What choices of memory are for: one of `SCOPES`."""
 
     def stages(self, scene: Scene) -> tuple[int, ...]:
-        """Return the numbers of the stages whose memory choices it changes."""
-        every = range(len(scene.strategy.stages))
-        return tuple(every) if self.everywhere else (home_of(scene, self.layer),)
+        """Return the numbers of the stages that its memory choices are about."""
+        if self.kept_for == STAGES:
+            return tuple(range(len(scene.strategy.stages)))
+        if self.kept_for == STAGE:
+            return (home_of(scene, self.layer),)
+        held = set(self.kept_layers(scene))
+        stages = enumerate(scene.strategy.stages)
+        return tuple(number for number, stage in stages if held.intersection(stage.all_layers))
+
+    def kept_layers(self, scene: Scene) -> tuple[str, ...]:
+        """Return the layers that its memory choices are about; () where they are of whole stages."""
+        return kept_layers(scene, self.layer, self.kept_for)
 
     def layers(self, scene: Scene) -> tuple[str, ...]:
         """Return the layers whose layout it changes."""
@@ -86,6 +107,8 @@ def changed(scene: Scene, card: Card, choice: Choice) -> JobStrategy:
     """
     job = scene.strategy
     if choice.kind == MEMORY:
+        if layers := card.kept_layers(scene):
+            return with_layer_choice(job, layers, choice.key)
         return with_memory_choice(job, card.stages(scene), choice.key)
     offered = layouts_of(scene, card.layer)
     found = next((item for item in offered if item.words == choice.key), None)
@@ -153,13 +176,26 @@ def layer_card_view(
         "stage": number,
         "alike": len(alike_layers(scene.graph, scene.strategy, card.layer)),
         "all_alike": card.alike,
-        "stages": len(scene.strategy.stages),
-        "everywhere": card.everywhere,
+        "kept_for": card.kept_for,
+        "scopes": scopes_of(scene, card),
         "now": {kind: found._asdict() for kind, found in now.items()},
         "layouts": [_with_outcome(row, card, known, now) for row in layouts],
         "no_layouts": None if card.whole or layouts else _why_none(stage, card.layer),
         "memory": [_with_outcome(row, card, known, now) for row in _memory_rows(scene, card)],
     }
+
+
+def scopes_of(scene: Scene, card: Card) -> list[tuple[str, str]]:
+    """Return what memory choices of a card may be for, each with its words; () where there is one only."""
+    found = kept_scopes(scene, card.layer, home_of(scene, card.layer), whole=card.whole)
+    return found if len(found) > 1 else []
+
+
+def kept_words(scene: Scene, card: Card, choice: Choice) -> str:
+    """Say what a memory choice does and for what: `recompute the block: block 3`."""
+    words = next(row["words"] for row in _memory_rows(scene, card) if row["key"] == choice.key)
+    what = scope_words(scene, card.layer, home_of(scene, card.layer), card.kept_for)
+    return f"{words[0].lower()}{words[1:]}: {what}"
 
 
 def _title(scene: Scene, layer: str) -> str:
@@ -213,22 +249,28 @@ def _memory_rows(scene: Scene, card: Card) -> list[dict[str, Any]]:
     """Return the rows of what stages keep, without what they come to."""
     if not scene.job.training:
         return []
-    numbers = card.stages(scene)
-    return [_memory_row(scene, numbers, choice) for choice in MEMORY_CHOICES]
+    layers = card.kept_layers(scene)
+    return scene.memo(
+        f"card.kept {card.kept_for} {card.layer}",
+        lambda: [
+            _memory_row(scene, card, row)
+            for row in (
+                layer_rows(scene, layers, card.kept_for) if layers else stage_rows(scene, card.stages(scene))
+            )
+        ],
+    )
 
 
-def _memory_row(scene: Scene, numbers: tuple[int, ...], choice: MemoryChoice) -> dict[str, Any]:
-    job = scene.strategy
-    held = [choice.held_by(job.stages[number]) for number in numbers]
-    made = with_memory_choice(job, numbers, choice.key)
+def _memory_row(scene: Scene, card: Card, row: KeptRow) -> dict[str, Any]:
+    job, made = scene.strategy, changed(scene, card, Choice(MEMORY, row.key))
     problem = (
         ""
         if made == job
         else "; ".join(dict.fromkeys(check_job(scene.graph, scene.cluster, scene.job, made)))
     )
     return {
-        "kind": MEMORY, "key": choice.key, "words": choice.words, "one_of": choice.kind == "recompute",
-        "present": all(held), "some": any(held) and not all(held), "problem": problem or None,
+        "kind": MEMORY, "key": row.key, "words": row.words, "one_of": row.one_of,
+        "present": all(row.held), "some": any(row.held) and not all(row.held), "problem": problem or None,
     }  # fmt: skip
 
 

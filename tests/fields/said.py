@@ -12,6 +12,7 @@ from explorer.cluster.calibration import MODEL, UNCALIBRATED, MeasuredStep
 from explorer.graph import AGAIN, DROP, KEEP, Layer, LayerGraph, Work
 from explorer.routing import Routing
 from explorer.strategy import (
+    KEPT_ON,
     OFFLOADS,
     OVERLAPS,
     RESHARDS,
@@ -19,6 +20,7 @@ from explorer.strategy import (
     SPLIT,
     TRANSFERS,
     Boundary,
+    Keeping,
     Mesh,
     Slice,
 )
@@ -256,6 +258,10 @@ CHANGES: dict[tuple[str, str], Changes] = {
     ("Stage", "axis_shares"): values((("tensor", (3.0, 1.0)),), (("expert", (2.0, 1.0, 1.0, 1.0)),)),
     ("Stage", "recompute"): values("none", "selective", "full"),
     ("Stage", "reshard"): values(*RESHARDS),
+    ("Stage", "keeping"): values((Keeping(layers=("*mlp*",), recompute="full"),)),
+    ("Keeping", "layers"): values(("*mlp*",)),
+    ("Keeping", "recompute"): values("none", "selective", "full", "output"),
+    ("Keeping", "on"): values("host", "device"),
     ("Strategy", "jobs"): edited(fewer_jobs),
     ("Sync", "parameters"): values(("nothing.of.this", "up*"), ("embed*",)),
     ("Sync", "method"): values("parameter_server", "all_reduce"),
@@ -342,6 +348,8 @@ CHOICES: dict[tuple[str, str], tuple[Any, ...]] = {
     ("Job", "optimizer"): tuple(OPTIMIZERS),
     ("Job", "precision"): tuple(DTYPE_BYTES),
     ("JobStrategy", "transfers"): TRANSFERS,
+    ("Keeping", "on"): KEPT_ON,
+    ("Keeping", "recompute"): ("none", "selective", "full", "output"),
     ("Layer", "selective"): (KEEP, AGAIN, DROP),
     ("Stage", "offload"): tuple((what,) for what in OFFLOADS),
     ("Stage", "overlap"): tuple((("tensor", how),) for how in OVERLAPS),

@@ -30,7 +30,7 @@ from explorer.models.gpt import attention_half, feed_forward_half
 from explorer.models.synthetic import chain
 from explorer.routing import Routing
 from explorer.sharding.layouts import expert_layout, megatron_layout
-from explorer.strategy import JobStrategy, Mesh, Sharding, Slice, Stage, Strategy, Sync, UpdateChoice
+from explorer.strategy import JobStrategy, Keeping, Mesh, Sharding, Slice, Stage, Strategy, Sync, UpdateChoice
 from explorer.workload import Job, Workload
 
 
@@ -441,6 +441,13 @@ def samples() -> dict[str, Sample]:
         "turns": one_stage(decoder(), 2, replicas="round_robin"),
         "selective": with_stages(base, recompute="selective"),
         "full": with_stages(base, recompute="full"),
+        "kept by layer": with_stages(
+            base,
+            keeping=(
+                Keeping(layers=("*mlp*",), recompute="full", on="host"),
+                Keeping(layers=("*attention*",), on="host"),
+            ),
+        ),
         "pruned": with_stages(base, density=0.5),
         "offloaded": with_stages(base, offload=("optimizer", "activations")),
         "tiles": with_stages(base, overlap=(("tensor", "tiles"),)),

@@ -10,7 +10,7 @@ from explorer.graph import LayerGraph, Parameter
 from explorer.plan import load_plan
 from explorer.run.cases.left_out import CARRIED, LEFT_OUT, left_out
 from explorer.run.cases.likeness import SMALL, scale
-from explorer.strategy import Boundary
+from explorer.strategy import Boundary, Keeping
 from tests.fields.samples import Sample, decoder, one_stage, pipeline, samples, with_job, with_stages
 from tests.fields.test_every_field import CLASSES, PLANS_OF_A_STRATEGY
 from tests.test_plans import PLANS
@@ -74,6 +74,18 @@ USES: dict[str, tuple[Sample, str]] = {
     "offload": (samples()["offloaded"], "offload to host memory: optimizer, activations"),
     "overlap": (samples()["tiles"], "collectives of a lane beside its work: tensor by tiles"),
     "selective": (with_stages(pipeline(), recompute="selective"), "selective recomputation"),
+    "blocks": (
+        with_stages(pipeline(), keeping=(Keeping(layers=("layers.0.*",), recompute="full"),)),
+        "blocks recomputed otherwise than their stage: layers.0",
+    ),
+    "single layers": (
+        with_stages(pipeline(), keeping=(Keeping(layers=("layers.0.mlp.up",), recompute="full"),)),
+        "layers recomputed otherwise than their block: layers.0.mlp.up",
+    ),
+    "hosted layers": (
+        with_stages(pipeline(), keeping=(Keeping(layers=("layers.0.mlp.up",), on="host"),)),
+        "activations of single layers on the host: layers.0.mlp.up",
+    ),
     "transfers": (with_job_fields(transfers="best"), "transfers between stages: best in the plan"),
     "checkpoints": (with_job_fields(checkpoint_period_s=60.0), "checkpoints every 60 s"),
     "servers": (samples()["sparse"], "gradients reduced otherwise than by an all-reduce"),

@@ -24,8 +24,9 @@ from explorer.run.one_rank.faked_peers import FakedPeers
 from explorer.run.one_rank.findings import layer_errors
 from explorer.run.one_rank.rank_layers import RankLayers, one_thread
 from explorer.run.one_rank.slice_run import run_slice
+from explorer.strategies.memory_choices import with_layer_choice
 from explorer.strategies.uniform import uniform
-from explorer.strategy import REPLICA, Mesh, Stage
+from explorer.strategy import REPLICA, Mesh, Stage, Strategy
 from explorer.workload import default_workload
 from tests.run.test_cost_check import machine
 
@@ -87,6 +88,28 @@ def test_a_rank_alone_holds_what_the_plan_says(source: Capturing, schedule: str,
     assert (found.device, found.clock, found.verdict, found.predicted_s) == ("cpu", "processor", "", None)
     assert "explorer profile" in found.costs_missing
     assert ("microbatches of a step", "8", "4" if chunks else "6") in found.shortened
+
+
+def last_blocks(asked: Resolved, count: int) -> Resolved:
+    """The plan in which every stage makes its last blocks again."""
+    graph, job = asked.graph, asked.plan.strategy.job
+    for stage in job.stages:
+        blocks = list(dict.fromkeys(filter(None, (graph.layer[name].block for name in stage.layers))))
+        names = [name for name in stage.layers if graph.layer[name].block in blocks[-count:]]
+        job = with_layer_choice(job, names, "full")
+    return replace(asked, plan=replace(asked.plan, strategy=Strategy(jobs=(job,))))
+
+
+def test_two_of_four_blocks_made_again_hold_bytes_between_none_and_all(source: Capturing) -> None:
+    asked = plan(source, microbatches=4)
+    none, two, every = (
+        run_slice(made, source, rank=0, microbatches=2).memory
+        for made in (asked, last_blocks(asked, 2), plan(source, microbatches=4, recompute="full"))
+    )
+    assert every.measured_bytes < two.measured_bytes < none.measured_bytes
+    off = [abs(two.measured_bytes - item.predicted_bytes) for item in (two, none, every)]
+    assert off[0] < min(off[1:]), "nearer to its own prediction than to the others"
+    assert two.measured_bytes == pytest.approx(two.predicted_bytes, rel=0.12)
 
 
 def test_gradients_are_summed_over_the_microbatches_of_a_step(source: Capturing) -> None:

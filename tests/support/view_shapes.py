@@ -561,6 +561,7 @@ class Node(Strict):
     other_stages: NotRequired[list[int]]
     moved: NotRequired[int]
     own_layouts: NotRequired[int]
+    own_keeping: NotRequired[str]
     forward_s: float
     backward_s: float
     memory_bytes: float
@@ -614,7 +615,7 @@ class LayoutRow(Strict):
 
 
 class MemoryRow(Strict):
-    """One choice of what a stage keeps."""
+    """One choice of what is kept of layers or stages."""
 
     kind: Literal["memory"]
     key: str
@@ -636,8 +637,8 @@ class LayerCardView(Strict):
     stage: int
     alike: int
     all_alike: bool
-    stages: int
-    everywhere: bool
+    kept_for: Literal["layer", "alike", "block", "stage", "stages"]
+    scopes: list[tuple[str, str]]
     now: CardNow
     layouts: list[LayoutRow]
     no_layouts: str | None

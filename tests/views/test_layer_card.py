@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ GRAPH = explorer.load_model("gpt2-small")
 CLUSTER = explorer.load_cluster("dgx-a100")
 WORKLOAD = default_workload(GRAPH).with_job(global_batch=16)
 START = explorer.uniform(GRAPH, CLUSTER, WORKLOAD.job, stages=2, tensor=2, replicas=2, microbatches=4)
-UP = "layers.3.mlp.up"
+UP, CORE = "layers.3.mlp.up", "layers.3.attention.attention"
 
 
 def scene_of(strategy: explorer.Strategy) -> Scene:
@@ -46,8 +47,9 @@ SCENE = scene_of(START)
 
 
 @pytest.mark.parametrize("card", [
-    Card(layer=UP), Card(layer=UP, alike=True, everywhere=True), Card(layer="embed"),
-    Card(layer=UP, whole=True),
+    Card(layer=UP), Card(layer=UP, alike=True, kept_for="stages"), Card(layer="embed"),
+    Card(layer=UP, whole=True), Card(layer=UP, kept_for="layer"), Card(layer=CORE, kept_for="alike"),
+    Card(layer=UP, whole=True, kept_for="block"),
 ])  # fmt: skip
 def test_every_row_that_is_offered_can_be_taken(card: Card) -> None:
     known = {}
@@ -59,6 +61,7 @@ def test_every_row_that_is_offered_can_be_taken(card: Card) -> None:
     TypeAdapter(shapes.LayerCardView).validate_python(view)
     rows = [*view["layouts"], *view["memory"]]
     assert all((row["outcome"] is None) == (row["problem"] is not None) for row in rows)
+    assert card.kept_for in dict(view["scopes"])
     assert bool(view["layouts"]) != card.whole
     for row in rows:
         if row["present"] and row["kind"] == LAYOUT and not card.alike:
@@ -82,6 +85,63 @@ def test_a_stage_of_single_devices_says_why_nothing_can_be_split() -> None:
     view = layer_card_view(scene, Card(layer=UP))
     assert view["layouts"] == []
     assert "Each replica is one device" in view["no_layouts"]
+
+
+def rows_of(scene: Scene, card: Card) -> dict[str, bool]:
+    return {row["key"]: row["present"] for row in layer_card_view(scene, card)["memory"]}
+
+
+def test_what_is_offered_of_layers_differs_from_what_their_stage_does() -> None:
+    assert rows_of(SCENE, Card(layer=UP, kept_for="layer")) == {
+        "as_stage": True, "full": False, "output": False, "to_host": False,
+    }  # fmt: skip
+    assert "selective" in rows_of(SCENE, Card(layer=CORE, kept_for="layer"))
+    assert "selective" in rows_of(SCENE, Card(layer=UP, kept_for="block"))
+    assert "output" not in rows_of(SCENE, Card(layer=UP, kept_for="block"))
+    full = START.job.with_stages(replace(stage, recompute="full") for stage in START.job.stages)
+    kept = rows_of(scene_of(START.with_job(full)), Card(layer=UP, kept_for="block"))
+    assert "keep" in kept
+    assert "full" not in kept
+
+
+@pytest.mark.parametrize(("scope", "layers"), [("layer", 1), ("alike", 12), ("block", 10)])
+def test_a_choice_is_for_what_the_card_says_and_is_undone_by_its_first_row(scope: str, layers: int) -> None:
+    card = Card(layer=UP, kept_for=scope)
+    made = changed(SCENE, card, Choice(MEMORY, "full"))
+    named = [name for stage in made.stages for item in stage.keeping for name in item.layers]
+    assert len(named) == layers
+    assert {item.recompute for stage in made.stages for item in stage.keeping} == {"full"}
+    scene = scene_of(START.with_job(made))
+    assert rows_of(scene, card) | {"to_host": False} == rows_of(scene, card)
+    assert [key for key, present in rows_of(scene, card).items() if present] == ["full"]
+    assert changed(scene, card, Choice(MEMORY, "as_stage")) == START.job
+    on_host = changed(scene, card, Choice(MEMORY, "to_host"))
+    assert {(item.recompute, item.on) for stage in on_host.stages for item in stage.keeping} == {
+        ("full", "host")
+    }
+    assert changed(scene_of(START.with_job(on_host)), card, Choice(MEMORY, "to_host")) == made
+
+
+def test_a_layer_of_which_others_are_an_exception_is_mixed() -> None:
+    made = changed(SCENE, Card(layer=UP, kept_for="layer"), Choice(MEMORY, "full"))
+    view = layer_card_view(scene_of(START.with_job(made)), Card(layer=UP, kept_for="block"))
+    assert {row["key"]: row["some"] for row in view["memory"]} == {
+        "as_stage": True, "selective": False, "full": True, "to_host": False,
+    }  # fmt: skip
+
+
+def test_the_graph_says_what_is_kept_otherwise() -> None:
+    block = changed(SCENE, Card(layer=UP, kept_for="block"), Choice(MEMORY, "full"))
+    made = scene_of(START.with_job(block))
+    view = graph_view(made, opened=["layers.3/*"])
+    told = {node["id"]: node["own_keeping"] for node in view["nodes"] if "own_keeping" in node}
+    assert told[UP] == told["layers.3"] == "recomputed"
+    layer = changed(made, Card(layer=UP, kept_for="layer"), Choice(MEMORY, "to_host"))
+    view = graph_view(scene_of(START.with_job(layer)), opened=["layers.3/*"])
+    told = {node["id"]: node["own_keeping"] for node in view["nodes"] if "own_keeping" in node}
+    assert told[UP] == "recomputed, to the host"
+    assert told["layers.3"] == "9 layers recomputed; 1 layer recomputed, to the host"
+    assert not any("own_keeping" in node for node in graph_view(SCENE)["nodes"])
 
 
 def test_what_is_not_there_is_refused() -> None:

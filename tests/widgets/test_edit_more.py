@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import explorer as package
+from explorer.views.kept_choices import SCOPES
 from widgets import Explorer
 from widgets.jobs import at_once
 
@@ -40,7 +41,7 @@ MOVE = st.builds(
 )  # fmt: skip
 INSPECT = st.fixed_dictionaries({
     "kind": st.just("inspect"), "layer": st.sampled_from(LAYERS), "whole": st.booleans(),
-    "all_alike": st.booleans(), "everywhere": st.booleans(),
+    "all_alike": st.booleans(), "kept_for": st.sampled_from([*SCOPES, "x"]),
 })  # fmt: skip
 
 

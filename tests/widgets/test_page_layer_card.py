@@ -9,6 +9,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from harness import WidgetPage
 
+from explorer.simulation.simulate import simulate
 from widgets import Explorer
 from widgets.jobs import at_once
 
@@ -99,7 +100,7 @@ def test_all_alike_change_together(page: WidgetPage) -> None:
     bench = Bench(page)
     page.page.click(f'[data-node="{UP}"]')
     bench.answer()
-    page.page.click('[data-scope="all_alike"][data-on="true"]')
+    page.page.click('[data-scope="all_alike"][data-for="true"]')
     assert bench.answer()[0]["all_alike"] is True
     bench.row("layout", "by sequence").click()
     bench.answer()
@@ -137,7 +138,7 @@ def test_a_block_says_what_its_stage_keeps(page: WidgetPage) -> None:
     full = bench.row("memory", "full").inner_text()
     assert "+" in full  # seconds added
     assert "\N{MINUS SIGN}" in full  # bytes saved
-    page.page.click('[data-scope="everywhere"][data-on="true"]')
+    page.page.click('[data-scope="kept_for"][data-for="stages"]')
     bench.answer()
     bench.row("memory", "full").click()
     bench.answer()
@@ -148,11 +149,66 @@ def test_a_block_says_what_its_stage_keeps(page: WidgetPage) -> None:
     assert bench.row("memory", "optimizer").get_attribute("aria-checked") == "true"
 
 
+def test_a_block_is_recomputed_and_its_figures_are_those_of_the_simulator(page: WidgetPage) -> None:
+    bench = Bench(page, opened=("layers.3",))
+    start, before = bench.explorer.strategy, bench.explorer.report
+    page.page.focus('[data-node="layers.3"]')
+    page.page.keyboard.press("e")
+    bench.answer()
+    block = page.page.locator('[data-scope="kept_for"][data-for="block"]')
+    name = block.inner_text()
+    block.click()
+    assert bench.answer()[0]["kept_for"] == "block"
+    assert block.get_attribute("aria-pressed") == "true"
+    full = bench.row("memory", "full")
+    assert "Recompute the block" in full.inner_text()
+    told = next(row["outcome"] for row in bench.explorer.graph.card["memory"] if row["key"] == "full")
+    assert told["step_s"] > before.step_time_s
+    assert told["peak_bytes"] < max(before.peak_memory_bytes)
+    assert "+" in full.inner_text()
+    assert "\N{MINUS SIGN}" in full.inner_text()
+    full.focus()
+    page.page.keyboard.press("Enter")
+    bench.answer()
+    report = bench.explorer.report
+    assert report.step_time_s == told["step_s"]
+    assert bench.explorer.graph.card["now"]["memory"]["peak_bytes"] == told["peak_bytes"]
+    own = bench.explorer.now().inputs
+    alone = simulate(own.graph, own.cluster, own.workload, bench.explorer.strategy)
+    assert alone.step_time_s == told["step_s"]
+    (item,) = bench.explorer.strategy.job.stages[0].keeping
+    assert item.recompute == "full"
+    assert bench.explorer.history.now.note == f"recompute the block: {name.lower()}"
+    assert full.get_attribute("aria-checked") == "true"
+    assert bench.explorer.undo()
+    assert bench.explorer.strategy == start
+    assert bench.explorer.report.step_time_s == before.step_time_s
+
+
+@pytest.mark.parametrize("key", ["layer", "alike", "block", "stage", "stages"])
+def test_every_scope_is_reached_by_the_keyboard(page: WidgetPage, key: str) -> None:
+    bench = Bench(page)
+    page.page.focus(f'[data-node="{UP}"]')
+    page.page.keyboard.press("Enter")
+    bench.answer()
+    button = page.page.locator(f'[data-scope="kept_for"][data-for="{key}"]')
+    for _ in range(30):
+        if button.evaluate("(e) => e === document.activeElement"):
+            break
+        page.page.keyboard.press("Tab")
+    page.page.keyboard.press("Enter")
+    assert bench.answer()[0]["kept_for"] == key
+    assert button.get_attribute("aria-pressed") == "true"
+    assert page.page.evaluate("document.activeElement.dataset.for") == key
+
+
 @pytest.mark.parametrize(("width", "dark"), [(480, True), (760, False)])
 def test_it_can_be_read_at_every_width_in_both_themes(open_page: Open, width: int, dark: bool) -> None:
     page = open_page(width=width, dark=dark)
     bench = Bench(page)
     page.page.click(f'[data-node="{UP}"]')
+    bench.answer()
+    page.page.click('[data-scope="kept_for"][data-for="alike"]')
     bench.answer()
     assert page.page.evaluate("document.documentElement.scrollWidth") <= width
     assert not [item for item in page.contrasts() if item[0] < 4.5]

@@ -18,7 +18,7 @@ from explorer.passes.static import run_static
 from explorer.passes.timing import Timing
 from explorer.pricing import Pricer, Prices, price
 from explorer.reads import optimizer_problem
-from explorer.run.cases.weight_reads import require_computable
+from explorer.run.cases.weight_reads import require_blocks, require_computable
 from explorer.run.model import ModelSpec
 from explorer.run.own.own_model import OwnModel
 from explorer.run.sharded.layout_model import LayoutModel
@@ -29,6 +29,7 @@ from explorer.simulation.check import check_job
 from explorer.simulation.folding import UNFOLDED
 from explorer.simulation.one_job import make_shape
 from explorer.strategies.framework_choices import strategy_under
+from explorer.strategies.keeping import full_blocks
 from explorer.strategy import ACTIVATIONS, JobStrategy
 from explorer.tasks.lower import lower
 from explorer.tasks.placement import PlacedStrategy, place
@@ -114,8 +115,11 @@ def prepare(
         flow_units=_flow_units(graph, placement, model) if model else (),
         optimizer=job.optimizer if model else "sgd",
         hosted=_hosted(placement, strategy) if model else (),
+        again=_again(graph, placement, strategy) if isinstance(model, OwnModel) else (),
         **fields,
     )
+    if any(case.again):
+        require_blocks(case, program)
     return Prepared(
         case=case, program=program, placement=placement, prices=prices,
         timing=run_static(program, seconds), job=job, strategy=strategy,
@@ -126,6 +130,19 @@ def _hosted(placement: PlacedStrategy, strategy: JobStrategy) -> tuple[int, ...]
     """Return the sections whose activations are offloaded."""
     sections = enumerate(placement.skeleton.sections)
     return tuple(i for i, section in sections if ACTIVATIONS in strategy.stages[section.stage].offload)
+
+
+def _again(
+    graph: LayerGraph, placement: PlacedStrategy, strategy: JobStrategy
+) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    """Return, per section, the units of the blocks that it makes again one by one; () if none does."""
+    found = []
+    for section, layers in zip(placement.skeleton.sections, placement.layers, strict=True):
+        stage, here = strategy.stages[section.stage], set(layers.tolist())
+        blocks = full_blocks(graph, stage) if stage.keeping and not section.full_recompute else ()
+        units = (tuple(graph.index[name] for name in names) for names in blocks)
+        found.append(tuple(block for block in units if here.issuperset(block)))
+    return tuple(found) if any(found) else ()
 
 
 def _flow_units(
@@ -236,7 +253,7 @@ def unsupported_by_torch(case: RunCase) -> list[str]:
     if rules or case.is_sharded:
         return [f"the update rule {', '.join(sorted(rules))}" if rules else "weights sharded over ranks"]
     sections = case.skeleton.sections
-    if any(section.full_recompute for section in sections):
+    if case.again or any(section.full_recompute for section in sections):
         return ["full recomputation"]
     if len(sections) == 1:
         even = len({b - a for a, b in pairwise(sections[0].offsets)}) == 1

@@ -18,8 +18,12 @@ from explorer.cluster import Cluster
 from explorer.framework import OURS
 from explorer.graph import LayerGraph
 from explorer.schedules import SCHEDULES
+from explorer.strategies.keeping import exceptions_of, partly_kept
 from explorer.strategy import REPLICA, JobStrategy, Sync
 from explorer.workload import Job
+
+OWN_BLOCKS = "blocks recomputed otherwise than their stage: "
+"""Begin of what is said of blocks, which the model's own layers do carry."""
 
 
 class PlannedJob(NamedTuple):
@@ -135,6 +139,26 @@ def _selective(plan: PlannedJob) -> Iterator[str]:
         yield "selective recomputation"
 
 
+def _blocks(plan: PlannedJob) -> Iterator[str]:
+    blocks = {
+        plan.graph.layer[name].block: None
+        for stage in plan.strategy.stages
+        for name, own in exceptions_of(stage).items()
+        if own.recompute and name not in set(partly_kept(plan.graph, stage))
+    }
+    if blocks:
+        yield f"{OWN_BLOCKS}{_some(list(blocks))}"
+
+
+def _kept(plan: PlannedJob) -> Iterator[str]:
+    found = [name for stage in plan.strategy.stages for name in partly_kept(plan.graph, stage)]
+    if found:
+        yield f"layers recomputed otherwise than their block: {_some(found)}"
+    moved = [n for stage in plan.strategy.stages for n, own in exceptions_of(stage).items() if own.on]
+    if moved:
+        yield f"activations of single layers on the host: {_some(moved)}"
+
+
 def _transfers(plan: PlannedJob) -> Iterator[str]:
     if plan.strategy.transfers not in ("", "direct"):
         yield f"transfers between stages: {plan.strategy.transfers} in the plan, direct here"
@@ -227,6 +251,8 @@ LEFT_OUT: tuple[LeftOut, ...] = (
     LeftOut(fields=(), words=_pairs),
     LeftOut(fields=(), words=_moves),
     LeftOut(fields=("Stage.recompute",), words=_selective),
+    LeftOut(fields=("Keeping.layers",), words=_blocks),
+    LeftOut(fields=("Stage.keeping", "Keeping.recompute", "Keeping.on"), words=_kept),
     LeftOut(fields=("JobStrategy.transfers",), words=_transfers),
     LeftOut(fields=("JobStrategy.checkpoint_period_s",), words=_checkpoints),
     LeftOut(

@@ -14,6 +14,7 @@ from explorer.base.errors import InputError
 from explorer.reads import Reading, reading_of
 from explorer.run.ranks.lane import LanePlan, RankLanes
 from explorer.run.ranks.sweeps import Interval, Sweeps
+from explorer.run.spec import RunCase
 from explorer.tasks.placement import Piece
 from explorer.tasks.program import Program
 from explorer.tasks.versions import Counted, count_versions
@@ -64,6 +65,26 @@ def require_computable(program: Program) -> None:
             f"recomputation on other weights than those of the forward cannot be run yet{dry}",
             key="recompute", found="full", allowed="none, or a read rule that keeps versions",
         )  # fmt: skip
+
+
+def require_blocks(case: RunCase, program: Program) -> None:
+    """Refuse a case that makes single blocks again where its ranks cannot.
+
+    Raises:
+        InputError: split backwards, weights that are divided, or other weights than those of the forward.
+    """
+    split = any(action.op in "IW" for lane in program.order.lanes for action in lane)
+    reasons = (
+        (split, "beside split backwards"),
+        (case.is_sharded, "on weights that ranks divide, or beside activations on the host"),
+        (_moves(program), "on other weights than those of the forward"),
+    )
+    for is_so, why in reasons:
+        if is_so:
+            raise InputError(
+                f"recomputation that single blocks choose cannot be run yet {why}", key="keeping",
+                found=f"{sum(map(len, case.again))} blocks", allowed="whole stages: recompute full or none",
+            )  # fmt: skip
 
 
 def _moves(program: Program) -> bool:

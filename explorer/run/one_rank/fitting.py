@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from explorer.actions import Action
 from explorer.base.errors import InputError
 from explorer.base.units import format_bytes
+from explorer.graph import LayerGraph
 from explorer.plan import Resolved
 from explorer.run.one_rank.faked_peers import SHARED_WEIGHTS
 from explorer.run.one_rank.stage_layers import FULL
 from explorer.simulation.one_job import simulate_job
 from explorer.simulation.report import Report
+from explorer.strategies.keeping import exceptions_of, full_blocks, partly_kept
 from explorer.strategy import RESHARD_RUN, Stage
 from explorer.tasks.program import GATHER, B, F, Program
 from explorer.workload import Job
@@ -73,7 +75,7 @@ def _shortened(resolved: Resolved, microbatches: int | None) -> tuple[Job, tuple
     """
     job, strategy = resolved.plan.workload.job, resolved.plan.strategy.job
     for s, stage in enumerate(strategy.stages):
-        if problem := _dependent(stage):
+        if problem := _dependent(resolved.graph, stage):
             raise InputError(
                 f"stage {s} cannot run alone: {problem}",
                 key="engine", found="slice", allowed="engine likeness",
@@ -108,17 +110,20 @@ def zero_ranks(stage: Stage) -> int:
     return (stage.zero_replicas or stage.meshes[0].replicas) if stage.zero else 1
 
 
-def _dependent(stage: Stage) -> str:
+def _dependent(graph: LayerGraph, stage: Stage) -> str:
     """Return why a rank of a stage needs other ranks for its own layers; empty if it does not."""
     cut = any(len(row) > 1 for mesh in stage.meshes for row in mesh.rows)
     unequal = bool(stage.shares) or (stage.meshes[0].replicas > 1 and stage.replicas != "split")
+    again = stage.recompute != "none" or bool(full_blocks(graph, stage))
     reasons = (
         (unequal, "its replicas work on unequal parts"),
         (bool(stage.zero) and stage.reshard == RESHARD_RUN, "its weights stay gathered over runs of actions"),
         (stage.recompute not in ("none", FULL), f"{stage.recompute} recomputation"),
+        (bool(partly_kept(graph, stage)), "layers recomputed otherwise than their block"),
+        (any(own.on for own in exceptions_of(stage).values()), "activations of single layers on the host"),
         (bool(stage.slices), "layers cut into slices"),
         (cut and stage.zero >= SHARED_WEIGHTS, "its layers are cut, and ZeRO 3 gathers their pieces"),
-        (cut and stage.recompute != "none", "its layers are cut, and computed again"),
+        (cut and again, "its layers are cut, and computed again"),
         (cut and bool(stage.axis_shares), "its lane's ranks have unequal pieces"),
     )  # fmt: skip
     return next((why for is_so, why in reasons if is_so), "")

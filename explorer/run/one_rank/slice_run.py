@@ -40,6 +40,7 @@ from explorer.run.own.planned_layers import planned_layers
 from explorer.run.sharded.own_check import require_pieces
 from explorer.run.sharded.requests import request_of
 from explorer.sharding.stage import Request
+from explorer.strategies.keeping import full_blocks
 from explorer.strategy import Stage
 
 
@@ -206,9 +207,10 @@ def _predicted_s(op: str, stage: Stage, graph: LayerGraph, fitted: Fitted, profi
     costs = _costs(graph, profile, stage, fitted.samples)
     seconds, again = costs.seconds[:, layers], (costs.seconds[0] - costs.relief)[layers]
     work = seconds[0].sum() if op == "F" else seconds[1:].sum()
-    if op == "B" and stage.recompute == FULL:
-        blocks = [graph.layers[i].block for i in layers]
-        work += again[[bool(block) or not any(blocks) for block in blocks]].sum()
+    if op == "B":
+        whole = stage.recompute == FULL and not any(graph.layers[i].block for i in layers)
+        made = {name for names in full_blocks(graph, stage) for name in names}
+        work += again[[whole or graph.layers[i].name in made for i in layers]].sum()
     return float(work) + kind.software.action_overhead_s
 
 

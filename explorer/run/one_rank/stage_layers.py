@@ -14,6 +14,7 @@ from explorer.graph import Layer
 from explorer.models.captured_program import CapturedProgram
 from explorer.run.one_rank.faked_peers import SHARED_WEIGHTS, FakedPeers
 from explorer.run.own.layer_modules import LayerModule, layer_module
+from explorer.strategies.keeping import full_blocks
 from explorer.strategy import Stage
 
 FULL = "full"
@@ -33,9 +34,10 @@ class StageLayers:
     """The layers of a stage.
 
     Under full recomputation a block keeps only its inputs for the backward, layers outside of blocks keep
-    what they save, and a stage without blocks is one block. Where weights are divided over replicas (ZeRO 3)
-    a block has its weights, and the next one its own already, while it works; a layer outside of blocks is
-    one. So the cost model counts (`explorer.costs.memory`).
+    what they save, and a stage without blocks is one block; single blocks may do otherwise
+    (`Stage.keeping`). Where weights are divided over replicas (ZeRO 3) a block has its weights, and the next
+    one its own already, while it works; a layer outside of blocks is one. So the cost model counts
+    (`explorer.costs.memory`).
     """
 
     def __init__(self, program: CapturedProgram, stage: Stage, device: torch.device) -> None:
@@ -48,15 +50,17 @@ class StageLayers:
         graph, mine, full = program.graph, set(stage.layers), stage.recompute == FULL
         inside = [layer for layer in graph.layers if layer.name in mine]
         blocks = any(layer.block for layer in inside)
+        again = {name for names in full_blocks(graph, stage) for name in names}
 
         def block_of(layer: Layer) -> tuple[str, str]:
             apart = self._divided and not layer.block and (blocks or not full)
             return layer.block, layer.name if apart else ""
 
-        if full or self._divided:
-            for (block, _), layers in groupby(inside, key=block_of):
-                module = layer_module(program, tuple(layer.name for layer in layers), device=device)
-                self._parts.append(Part(module, full and (bool(block) or not blocks)))
+        if full or again or self._divided:
+            for _, layers in groupby(inside, key=block_of):
+                names = tuple(layer.name for layer in layers)
+                module = layer_module(program, names, device=device)
+                self._parts.append(Part(module, again.issuperset(names) or (full and not blocks)))
 
     def __call__(
         self, tensors: Mapping[str, torch.Tensor], parameters: Mapping[str, torch.Tensor], peers: FakedPeers

@@ -23,6 +23,7 @@ from explorer.models.module_source import has_module
 from explorer.models.modules import MODULES
 from explorer.models.torch_export import UNUSED
 from explorer.plan import Reference, Resolved, located
+from explorer.run.cases.left_out import OWN_BLOCKS
 from explorer.run.cases.likeness import Scaled, UnitSize, scale
 from explorer.run.lane_layout import LaneLayout
 from explorer.run.own.own_model import OwnModel
@@ -37,6 +38,7 @@ from explorer.run.own.shortening import (
     whole_blocks,
 )
 from explorer.run.own.spread_experts import spread_experts
+from explorer.strategies.keeping import Kept, exceptions_of, full_blocks, with_kept
 from explorer.strategy import REPLICA, TILES, Mesh, Sharding, Stage
 
 STEP_S, MOST_STEP_S = 1.2, 6.0
@@ -223,8 +225,10 @@ def codeless(resolved: Resolved, *, travels: bool = False) -> str:
 
 def _carried(text: str) -> bool:
     """Tell whether own layers carry what a likeness says that it leaves out."""
-    return text.startswith(("the layers themselves", "weights that stages share", "samples of a microbatch",
-                            "tokens of a sample"))  # fmt: skip
+    return text.startswith((
+        OWN_BLOCKS, "the layers themselves", "weights that stages share", "samples of a microbatch",
+        "tokens of a sample",
+    ))  # fmt: skip
 
 
 def _short_enough(
@@ -339,8 +343,20 @@ def _stages(graph: LayerGraph, named: Mapping[str, str], resolved: Resolved, lik
                 f"nothing of stage {group[0]} can run", key="stages", found=group[0],
                 allowed="stages with a layer that is not the loss alone",
             )  # fmt: skip
-        made.append(replace(stage, layers=layers))
+        made.append(_with_blocks(graph, named, resolved, group, replace(stage, layers=layers)))
     return made
+
+
+def _with_blocks(
+    graph: LayerGraph, named: Mapping[str, str], resolved: Resolved, group: Sequence[int], stage: Stage
+) -> Stage:
+    """Return a stage that makes the blocks again which its stages of the plan make again, and no others."""
+    plan = [resolved.plan.strategy.job.stages[s] for s in group]
+    if not any(own.recompute for item in plan for own in exceptions_of(item).values()):
+        return stage
+    again = {name for item in plan for names in full_blocks(resolved.graph, item) for name in names}
+    own = {item.name: Kept("full") for item in graph.layers if item.block and named[item.name] in again}
+    return with_kept(replace(stage, recompute="none"), own)
 
 
 def _rows(

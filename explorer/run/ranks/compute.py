@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import nullcontext
+from functools import partial
+from itertools import groupby
 from typing import Any
 
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from explorer.actions import RECOMPUTE
 from explorer.base.errors import InputError, RunError
@@ -182,7 +185,7 @@ class Compute(HeldWeights):
         data = {name: rows[interval[0] : interval[1]] for name, rows in self.data.items()}
         units = self.case.sections[piece.section]
         if piece not in self.split or not torch.is_grad_enabled():
-            return self.units.run(units, weights, inputs, data)
+            return self._run_blocks(piece.section, weights, inputs, data)
         # the graph is cut after embeddings: their gradients belong to the second half of the backward
         first = self.units.first(units)
         tables = self.units.run(first, weights, {}, data)
@@ -191,6 +194,28 @@ class Compute(HeldWeights):
         self.tables[piece, number] = tuple((tables[key], cut[key]) for key in apart)
         rest = [unit for unit in units if unit not in set(first)]
         return {**cut, **self.units.run(rest, weights, {**inputs, **cut}, data)}
+
+    def _run_blocks(
+        self,
+        section: int,
+        weights: Mapping[str, torch.Tensor],
+        inputs: Mapping[int, torch.Tensor],
+        data: Mapping[str, torch.Tensor],
+    ) -> dict[int, torch.Tensor]:
+        """Run the units of a section: at once, or in parts where its backward makes single blocks again."""
+        units = self.case.sections[section]
+        blocks = self.case.again[section] if self.case.again else ()
+        if not blocks or not torch.is_grad_enabled():
+            return self.units.run(units, weights, inputs, dict(data))
+        known, block_of = dict(inputs), {unit: i for i, block in enumerate(blocks) for unit in block}
+        for block, part in groupby(units, key=lambda unit: block_of.get(unit, -1)):
+            own = tuple(part)
+            outside = {key: known[key] for key in self.units.reads(own) if key in known}
+            run = partial(self.units.run, own, weights, outside, dict(data))
+            known |= run() if block < 0 else checkpoint(run, use_reentrant=False)
+        flows = zip(self.skeleton.flows, self.case.flow_units, strict=True)
+        read = {key for flow, keys in flows if flow.source == section for key in keys}
+        return {key: made for key, made in known.items() if key in read or key == self.units.loss}
 
     def _hand_on(self, piece: Piece, interval: Interval, made: dict[int, torch.Tensor]) -> None:
         """Pass outputs to sections on this lane directly, to others through the outbox."""

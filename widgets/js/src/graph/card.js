@@ -1,7 +1,7 @@
-// The card of a layer: how it may be split on its stage, and what the stage keeps; each choice with what it comes to.
+// The card of a layer: how it may be split on its stage, and what is kept of it; each choice with what it comes to.
 
 import { h, keyed, set } from "../common/dom.js";
-import { bytes, percent, plural, seconds, signed } from "../common/format.js";
+import { bytes, percent, seconds, signed } from "../common/format.js";
 
 /** What a row of a card says. @param {any} row @param {any} card @returns {{facts: string, step: string, change: string, peak: string, over: string}} */
 export function rowTexts(row, card) {
@@ -28,8 +28,11 @@ function changeText(step, of) {
   return Math.abs(share) < 5e-5 ? "no slower" : signed(percent(share, Math.abs(share) < 0.0995 ? 2 : 1));
 }
 
+/** The value of a scope as Python has it. @param {string} value */
+const asked = (value) => (value === "true" || value === "false" ? value === "true" : value);
+
 function factsOf(row) {
-  if (row.kind !== "layout" || row.work_s == null) return row.some ? "on some of these stages" : "";
+  if (row.kind !== "layout" || row.work_s == null) return row.some ? "some of them" : "";
   return [
     `${seconds(row.work_s)} of work`,
     row.collectives_s > 0 ? `${seconds(row.collectives_s)} of collectives` : "no collectives",
@@ -46,13 +49,13 @@ export function rowName(row, card) {
 }
 
 export class Card {
-  /** @param {{choose: (row: any) => void, scope: (name: string, on: boolean) => void, close: () => void}} ask */
+  /** @param {{choose: (row: any) => void, scope: (change: any) => void, close: () => void}} ask */
   constructor(ask) {
     this.ask = ask;
     this.title = h("b", {});
     this.where = h("span", { class: "sx-sub" });
-    this.layouts = this.section("Split", "all_alike", "layout", "radiogroup");
-    this.memory = this.section("What the stage keeps for its backward", "everywhere", "memory", "group");
+    this.layouts = this.section("Split", "layout", "radiogroup");
+    this.memory = this.section("Kept for the backward", "memory", "group");
     this.element = h(
       "div",
       { class: "g-card", role: "region", hidden: true },
@@ -69,15 +72,9 @@ export class Card {
     );
   }
 
-  section(name, scope, kind, role) {
+  section(name, kind, role) {
     const heading = h("h3", { text: name });
-    const seg = h(
-      "span",
-      { class: "sx-seg", role: "group", "aria-label": `${name}: for` },
-      [false, true].map((on) =>
-        h("button", { class: "sx-btn", "data-scope": scope, "data-on": String(on), on: { click: () => this.ask.scope(scope, on) } }),
-      ),
-    );
+    const seg = h("span", { class: "sx-seg", role: "group", "aria-label": `${name}: for` });
     const columns = h(
       "div",
       { class: "g-row g-columns", "aria-hidden": "true" },
@@ -100,17 +97,25 @@ export class Card {
     set(this.element, { "aria-label": `Choices for ${card.title}` });
     set(this.title, { text: card.title });
     set(this.where, { text: card.where });
-    this.part(this.layouts, card.layouts, [card.all_alike, "This layer", `All ${card.alike} alike`, card.alike], card.no_layouts, shut);
+    const alike = [["false", "This layer"], ["true", `All ${card.alike} alike`]];
+    this.part(this.layouts, card.layouts, "all_alike", card.alike > 1 ? alike : [], card.no_layouts, shut);
     this.layouts.element.hidden = card.whole;
-    this.part(this.memory, card.memory, [card.everywhere, `Only stage ${card.stage}`, `All ${plural(card.stages, "stage")}`, card.stages], null, shut);
+    this.part(this.memory, card.memory, "kept_for", card.scopes, null, shut);
     this.memory.element.hidden = !card.memory.length;
   }
 
-  part(part, rows, [all, one, every, count], note, shut) {
+  /** Draw one part. @param {string} scope what of the card says what it is for @param {string[][]} scopes its values, each with words */
+  part(part, rows, scope, scopes, note, shut) {
     set(part.note, { text: note ?? "", hidden: !note });
     part.columns.hidden = part.rows.hidden = !rows.length;
-    part.seg.hidden = count < 2 || !rows.length;
-    [one, every].forEach((text, i) => set(part.seg.children[i], { text, "aria-pressed": String(Boolean(all) === Boolean(i)) }));
+    part.seg.hidden = !scopes.length || !rows.length;
+    keyed(
+      part.seg,
+      scopes,
+      ([value]) => value,
+      ([value]) => h("button", { class: "sx-btn", "data-scope": scope, "data-for": value, on: { click: () => this.ask.scope({ [scope]: asked(value) }) } }),
+      (button, [value, text]) => set(button, { text, "aria-pressed": String(value === String(this.card[scope])) }),
+    );
     keyed(
       part.rows,
       rows,

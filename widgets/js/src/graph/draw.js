@@ -73,7 +73,7 @@ export function drawNode(element, n, box, { scale, mode, held, focus, place, oth
   const all = held.held > 0 && held.held === held.total;
   const moved = n.moved > 0 && !saidBy(frame, n);
   const paint = n.open ? null : scale.colour(n);
-  const cls = ["g-node", n.open ? "frame" : "", n.count > 1 ? "fold" : "", all ? "selected" : "", moved ? "moved" : "", n.own_layouts && !n.open ? "own" : ""];
+  const cls = ["g-node", n.open ? "frame" : "", n.count > 1 ? "fold" : "", all ? "selected" : "", moved ? "moved" : "", (n.own_layouts || n.own_keeping) && !n.open ? "own" : ""];
   if (!n.open) cls.push(mode === "device" ? "device" : paint ? "" : "unknown", n.opens.length && n.label.length * 8.4 + 32 <= box.w ? "opens" : "");
   set(element, {
     "data-node": n.id,

@@ -50,7 +50,7 @@ class GraphWidget {
     this.strip = new Strip();
     this.card = new Card({
       choose: (row) => this.sync.send("choose_for_layer", { of: row.kind, key: row.key }),
-      scope: (name, on) => this.inspect({ [name]: on }),
+      scope: (change) => this.inspect(change),
       close: () => this.closeCard(),
     });
     this.live = h("div", { class: "sx-live", "aria-live": "polite" });
@@ -206,8 +206,8 @@ class GraphWidget {
   }
 
   inspect(change) {
-    const { layer, whole, all_alike: alike, everywhere } = { ...this.model.get("card"), ...change };
-    this.sync.send("inspect", { layer, whole: Boolean(whole), all_alike: Boolean(alike), everywhere: Boolean(everywhere) });
+    const { layer, whole, all_alike: alike, kept_for: kept } = { ...this.model.get("card"), ...change };
+    this.sync.send("inspect", { layer, whole: Boolean(whole), all_alike: Boolean(alike), kept_for: kept ?? "stage" });
   }
 
   closeCard() {

@@ -44,6 +44,7 @@ export function nodeName(node, { held = 0, otherName = null } = {}) {
   parts.push(`${seconds(node.forward_s + node.backward_s)}`, bytes(node.memory_bytes), whereText(node.stages));
   if (node.moved) parts.push(`in ${otherName ?? "B"} ${whereText(node.other_stages ?? [])}`);
   if (node.own_layouts) parts.push(ownText(node));
+  if (node.own_keeping) parts.push(node.own_keeping);
   if (node.error != null) parts.push(`measured ${errorText(node.error)}`);
   if (held && held < layers) parts.push(`${fixed(held)} of its layers selected`);
   return parts.join(", ");
@@ -58,6 +59,7 @@ export function details(node, { reads, feeds, otherName }) {
   else rows.push(["", node.text ? `${node.kind} ${node.text}` : node.kind]);
   rows.push(["", whereText(node.stages)]);
   if (node.own_layouts) rows.push(["", ownText(node)]);
+  if (node.own_keeping) rows.push(["", node.own_keeping]);
   if (node.moved) rows.push([otherName ?? "B", `${whereText(node.other_stages ?? [])}${node.moved < layers ? ` (${plural(node.moved, "layer")} moved)` : ""}`]);
   rows.push(
     ["parameters", count(node.parameters)],
