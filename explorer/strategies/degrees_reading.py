@@ -42,13 +42,13 @@ def read_degrees(strategy: Strategy) -> Degrees | None:
 def regular_degrees(job: JobStrategy) -> Degrees | None:
     """Return the degrees of a strategy whose stages lie alike, whatever else is chosen; None for others.
 
-    Equal meshes of known axes, one device group after the other, without slices, shares, shardings of
-    single layers or replicas that take turns.
+    Equal meshes of known axes, one device group after the other, without slices, shares, shardings or
+    exceptions of single layers, or replicas that take turns.
     """
     axes = {mesh.axes for stage in job.stages for mesh in stage.meshes}
     groups = {stage.meshes for stage in job.stages}
     plain = all(
-        not (stage.slices or stage.shardings or stage.shares or stage.axis_shares)
+        not (stage.slices or stage.shardings or stage.keeping or stage.shares or stage.axis_shares)
         and stage.replicas == SPLIT
         and len(stage.meshes) == 1
         for stage in job.stages

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from explorer.plan import Resolved
+from explorer.strategies.keeping import Kept, kept_words
 from explorer.strategy import JobStrategy, Mesh, Sharding, Stage
 
 _STAGE_FIELDS = (
     "microbatch_samples", "replicas", "shares", "axis_shares", "layout", "overlap", "recompute", "zero",
     "zero_replicas", "reshard", "density", "offload",
 )  # fmt: skip
+_LONG_FIELDS = ("shardings", "keeping", "slices")
 
 
 def compare_plans(a: Resolved, b: Resolved) -> list[str]:
@@ -60,9 +62,9 @@ def _overall(a: JobStrategy, b: JobStrategy) -> Iterator[str]:
     """Yield what differs over all stages, where they cannot be set side by side."""
     if len(a.devices) != len(b.devices):
         yield f"devices: {len(a.devices)} -> {len(b.devices)}"
-    for key in (*_STAGE_FIELDS, "shardings", "slices"):
+    for key in (*_STAGE_FIELDS, *_LONG_FIELDS):
         one, other = (list(dict.fromkeys(getattr(stage, key) for stage in job.stages)) for job in (a, b))
-        if one != other and key in ("shardings", "slices"):
+        if one != other and key in _LONG_FIELDS:
             yield f"{key}: of {sum(map(bool, one))} kinds of stages -> of {sum(map(bool, other))}"
         elif one != other:
             yield f"{key}: {_listed(one)} -> {_listed(other)}"
@@ -109,7 +111,19 @@ def _stage(a: Stage, b: Stage) -> list[str]:
             said.append(f"{key} {one} -> {other}")
     if a.shardings != b.shardings:
         said.append(f"layouts of single layers {_exceptions(a)} -> {_exceptions(b)}")
+    if a.keeping != b.keeping:
+        said.append(f"single layers kept otherwise {_kept(a)} -> {_kept(b)}")
     return said
+
+
+def _kept(stage: Stage) -> str:
+    """Say which layers are kept otherwise than their stage says."""
+    return (
+        "; ".join(
+            f"{_first(item.layers)}: {kept_words(Kept(item.recompute, item.on))}" for item in stage.keeping
+        )
+        or "none"
+    )
 
 
 def _exceptions(stage: Stage) -> str:

@@ -1,5 +1,7 @@
 """Exceptions of single layers from the layout of their stage: made, dropped, and kept when layers move.
 
+What single layers keep for their backward (`explorer.strategies.keeping`) goes where they go, too.
+
 An exception *by name* belongs to its layers and goes where they go, as long as the mesh there has its axes.
 One by pattern (`*.experts`) belongs to its stage and covers whatever the stage holds.
 """
@@ -13,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from explorer.graph import LayerGraph
+from explorer.strategies.keeping import carried_keeping
 from explorer.strategy import REPLICA, JobStrategy, Mesh, Sharding, Stage
 
 _PATTERN = frozenset("*?[")
@@ -97,7 +100,7 @@ def carried(graph: LayerGraph, before: JobStrategy, stages: Sequence[Stage]) -> 
         before: the strategy before the move.
         stages: the stages after it, with the exceptions of any stage on the same devices.
     """
-    if not any(stage.shardings for stage in (*before.stages, *stages)):
+    if not any(stage.shardings or stage.keeping for stage in (*before.stages, *stages)):
         return tuple(stages)
     home = {name: stage for stage in before.stages for name in stage.all_layers}
     known = {id(stage) for stage in before.stages}
@@ -111,7 +114,7 @@ def _carried(graph: LayerGraph, home: dict[str, Stage], stage: Stage) -> Stage:
         own = None if old is None else named_layout(old, name)
         if old is not None and own is not None and (there := _moved(own, old, stage)) is not None:
             named[name] = there
-    return _with_named(graph, stage, named)
+    return carried_keeping(home, _with_named(graph, stage, named))
 
 
 def _moved(own: OwnLayout, old: Stage, new: Stage) -> OwnLayout | None:

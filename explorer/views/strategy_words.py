@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from explorer.explain.names import counted
+from explorer.strategies.keeping import keeping_words
 from explorer.strategy import JobStrategy
 
 FEW = 8
@@ -39,6 +40,7 @@ def strategy_words(job: JobStrategy) -> str:
     if len(microbatches) == 1:
         parts.append(f"microbatch {microbatches.pop()}")
     parts += _some([s.recompute for s in job.stages], "none", "{} recomputation", "recomputation")
+    parts += keeping_words(job.stages)
     parts += _some([s.zero for s in job.stages], 0, "ZeRO-{}", "ZeRO")
     if any(item.bucket_bytes for item in job.sync):
         parts.append("buckets")

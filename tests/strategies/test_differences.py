@@ -11,6 +11,7 @@ from explorer.strategies.differences import compare_strategies
 from explorer.strategy import (
     Boundary,
     JobStrategy,
+    Keeping,
     Mesh,
     Sharding,
     Slice,
@@ -42,6 +43,7 @@ OF_A_STAGE: dict[str, Any] = {
     "offload": ("optimizer",),
     "overlap": (("tensor", "ring"),),
     "recompute": "full",
+    "keeping": (Keeping(layers=("a",), on="host"),),
     "zero": 3,
     "zero_replicas": 2,
     "reshard": "after_forward",

@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from explorer.strategies.differences import compare_plans
+from explorer.strategies.keeping import keeping_words
 from explorer.strategy import Stage
 from widgets.session import Point
 
@@ -100,6 +101,7 @@ _SUBJECTS: tuple[tuple[str, Callable[[Stage], Any]], ...] = (
     ("shares of the replicas", lambda stage: stage.shares or "equal"),
     ("how replicas take microbatches", lambda stage: stage.replicas),
     ("exceptions to the sharding", lambda stage: len(stage.shardings)),
+    ("layers kept otherwise", lambda stage: "; ".join(keeping_words([stage])) or "none"),
 )
 """What is chosen for each stage, and how it is worded."""
 
