@@ -18,6 +18,7 @@ from explorer.explain.neighbours import cut_anew
 from explorer.explain.questions import WORTH, Asked
 from explorer.strategies.degrees_reading import regular_degrees
 from explorer.strategies.moves import groups_of, place_layers
+from explorer.strategy import Keeping
 from explorer.workload import default_workload
 from tests.random_plans import Case, cluster_of, even_cases, pipeline
 
@@ -251,6 +252,19 @@ def test_recomputation_is_turned_off_where_memory_allows() -> None:
     assert kept[0] != "none"
     assert "none" in kept[1:]
     assert "Stages 1 to 3" in some.text or "stages 1 to 3" in some.text
+
+
+def test_single_layers_that_recompute_are_said_and_turned_off() -> None:
+    """Exceptions count as recomputation; turned off, they still say where their layers keep tensors."""
+    case = llama(stages=4, replicas=2)
+    items = (Keeping(layers=("*.mlp.*",), recompute="full"), Keeping(layers=("*",), on="device"))
+    job = case.strategy.job
+    stages = (replace(job.stages[0], keeping=items), *job.stages[1:])
+    some = case._replace(strategy=case.strategy.with_job(job.with_stages(stages)))
+    off = {item.topic: item for item in explain(*some, explorer.simulate(*some))}["recompute"]
+    assert off.text.startswith("Stage 0 recompute")
+    assert off.strategy is not None
+    assert [stage.keeping for stage in off.strategy.job.stages] == [items[1:], (), (), ()]
 
 
 def test_a_broken_run_is_mended() -> None:

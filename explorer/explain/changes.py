@@ -12,10 +12,7 @@ from explorer.explain.questions import MOST_ACTIONS, Asked, NamedChange, Tried, 
 from explorer.schedules import SCHEDULES
 from explorer.strategies.bare_shape import bare_shape
 from explorer.strategies.moves import DeviceGroup, groups_of, move_boundary, place_layers
-from explorer.strategy import ROUND_ROBIN, JobStrategy, Stage, Strategy
-
-RECOMPUTE = ("none", "selective", "full")
-"""Recomputation levels, from the most memory to the least."""
+from explorer.strategy import RECOMPUTES, ROUND_ROBIN, JobStrategy, Stage, Strategy
 
 
 def everywhere(asked: Asked, **changes: Any) -> Strategy:
@@ -28,20 +25,20 @@ def savings(asked: Asked) -> Iterator[NamedChange]:
     size.
     """
     job = asked.job
-    now = RECOMPUTE.index(min((stage.recompute for stage in job.stages), key=RECOMPUTE.index))
+    now = RECOMPUTES.index(min((stage.recompute for stage in job.stages), key=RECOMPUTES.index))
     replicated = max(stage.meshes[0].replicas for stage in job.stages) > 1
     least = min(stage.zero for stage in job.stages)
     levels = [level for level in (1, 2, 3) if replicated and level > least]
-    for choice in RECOMPUTE[now + 1 :]:
+    for choice in RECOMPUTES[now + 1 :]:
         yield f"use {choice} recomputation", partial(everywhere, asked, recompute=choice)
     for level in levels:
         yield f"use ZeRO-{level}", partial(everywhere, asked, zero=level)
-        for choice in RECOMPUTE:
+        for choice in RECOMPUTES:
             if choice != job.stages[0].recompute:
                 name = f"use ZeRO-{level} with {'no' if choice == 'none' else choice} recomputation"
                 yield name, partial(everywhere, asked, recompute=choice, zero=level)
     yield from halves(asked)
-    for choice in RECOMPUTE[now + 1 :]:
+    for choice in RECOMPUTES[now + 1 :]:
         for name, half in halves(asked):
             label = f"{name} with {choice} recomputation"
             yield label, partial(_recomputed, half, choice)

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from explorer.base.units import format_bytes, format_seconds
 from explorer.cluster.memory_room import MAY_FIT, MemoryRoom
+from explorer.costs.keeping import recompute_of
 from explorer.costs.memory import stage_memory
-from explorer.explain.changes import RECOMPUTE, as_exact, everywhere, savings, schedules
+from explorer.explain.changes import as_exact, savings, schedules
 from explorer.explain.questions import (
     WORTH,
     Asked,
@@ -29,6 +30,8 @@ from explorer.explain.questions import (
 from explorer.sharding import shard
 from explorer.simulation.lane_memory import MEMORY_PARTS
 from explorer.simulation.report import Report
+from explorer.strategy import RECOMPUTES, Stage, Strategy
+from explorer.tasks.sections import stage_layers
 
 FREES = 0.05
 """Share of a device's memory that a change must free to count."""
@@ -183,7 +186,7 @@ def _all_room(asked: Asked) -> float:
 
 def recompute(asked: Asked) -> Steps[Sentence | None]:
     """Say where recomputation can be turned off and what that saves; None if nothing is recomputed."""
-    stages = [i for i, stage in enumerate(asked.job.stages) if stage.recompute != "none"]
+    stages = [i for i, stage in enumerate(asked.job.stages) if _recomputes(asked, stage)]
     if not stages:
         return None
     every = len(stages) == len(asked.job.stages)
@@ -194,10 +197,27 @@ def recompute(asked: Asked) -> Steps[Sentence | None]:
 
 
 def _everywhere(asked: Asked) -> Iterator[NamedChange]:
-    most = max(RECOMPUTE.index(stage.recompute) for stage in asked.job.stages)
-    for choice in RECOMPUTE[:most]:
+    most = max(RECOMPUTES.index(stage.recompute) for stage in asked.job.stages)
+    single = any(item.recompute for stage in asked.job.stages for item in stage.keeping)
+    for choice in RECOMPUTES[: max(most, int(single))]:
         label = "turn recomputation off" if choice == "none" else f"use {choice} recomputation"
-        yield label, partial(everywhere, asked, recompute=choice)
+        yield label, partial(_all_alike, asked, choice)
+
+
+def _all_alike(asked: Asked, choice: str) -> Strategy:
+    """Return the strategy in which all layers recompute alike, those that were exceptions as well."""
+    return asked.with_job(asked.job.with_stages(_alike(stage, choice) for stage in asked.job.stages))
+
+
+def _alike(stage: Stage, choice: str) -> Stage:
+    """Return a stage whose layers recompute alike; where they keep their tensors stays."""
+    kept = tuple(replace(item, recompute="") for item in stage.keeping if item.on)
+    return replace(stage, recompute=choice, keeping=kept)
+
+
+def _recomputes(asked: Asked, stage: Stage) -> bool:
+    """Tell whether a stage makes anything again, if only of single layers."""
+    return recompute_of(asked.graph, stage, stage_layers(asked.graph, stage)) != "none"
 
 
 def _one_by_one(asked: Asked, stages: list[int]) -> Steps[list[Tried]]:
@@ -207,7 +227,7 @@ def _one_by_one(asked: Asked, stages: list[int]) -> Steps[list[Tried]]:
     off: list[int] = []
     for stage in reversed(stages):
         changed = [*kept]
-        changed[stage] = replace(kept[stage], recompute="none")
+        changed[stage] = _alike(kept[stage], "none")
         label = f"turn recomputation off on {_stages(sorted([*off, stage])).lower()}"
         make = partial(asked.with_job, asked.job.with_stages(changed))
         tried = yield from tries(asked, [(label, make)])

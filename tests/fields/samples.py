@@ -444,7 +444,7 @@ def samples() -> dict[str, Sample]:
         "kept by layer": with_stages(
             base,
             keeping=(
-                Keeping(layers=("*mlp*",), recompute="full", on="host"),
+                Keeping(layers=("*mlp*",), recompute="full", on="device"),
                 Keeping(layers=("*attention*",), on="host"),
             ),
         ),

@@ -7,12 +7,15 @@ from functools import cache
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import explorer
 from explorer.base.errors import PlanError
 from explorer.costs.keeping import on_host, recompute_of
 from explorer.graph import LayerGraph
 from explorer.pricing.section_time import made_again
+from explorer.search._bounds import bounds_of
 from explorer.simulation.report import Report
 from explorer.strategies.uniform import uniform
 from explorer.strategy import ACTIVATIONS, Keeping, Stage, Strategy
@@ -20,6 +23,7 @@ from explorer.tasks.program import B
 from explorer.workload import default_workload
 
 CLUSTER = explorer.load_cluster("dgx-a100")
+CHOICES = ("none", "selective", "full", "output")
 HOSTED = replace(
     CLUSTER,
     device_kinds=tuple(replace(kind, host_bandwidth_bytes_per_s=1e9) for kind in CLUSTER.device_kinds),
@@ -32,7 +36,7 @@ def gpt(name: str = "gpt") -> LayerGraph:
 
 
 def load(name: str) -> LayerGraph:
-    sizes = {"layers": "4", "embed": "128", "heads": "4"}
+    sizes = {"layers": "4", "embed": "128", "heads": "4", "vocab": "500"}
     if name == "gpt":
         return explorer.load_model("gpt", settings={**sizes, "attention": "unfused", "dropout": "true"})
     return explorer.load_model(name, settings={**sizes, "kv_heads": "2"} if name == "llama" else {})
@@ -161,6 +165,25 @@ def test_stages_with_unlike_exceptions_are_no_twins() -> None:
         assert prices.memory[section] == pricer.memory(section)
         device = stage.meshes[0].devices[0]
         assert (pricer.section_time(section, device, 1).recompute_s > 0) == bool(stage.keeping)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.data())
+def test_bounds_stay_below_what_is_simulated(data: st.DataObject) -> None:
+    graph, chunks = gpt(), data.draw(st.sampled_from((1, 2)))
+    schedule = "1f1b" if chunks == 1 else "interleaved_1f1b"
+    job = default_workload(graph).with_job(global_batch=8).job
+    strategy = uniform(graph, HOSTED, job, stages=2, chunks=chunks, schedule=schedule, microbatch_size=1)
+    keeping = tuple(
+        Keeping(layers=(pattern,), recompute=data.draw(st.sampled_from(CHOICES)), on=on)
+        for pattern, on in (("*.mlp.*", data.draw(st.sampled_from(("host", "device")))), ("*add", ""))
+    )
+    stages = tuple(replace(stage, keeping=keeping) for stage in strategy.job.stages)
+    made = strategy.with_job(strategy.job.with_stages(stages))
+    report = explorer.simulate(graph, HOSTED, default_workload(graph).with_job(global_batch=8), made)
+    least = bounds_of(graph, HOSTED, job, made.job, 2)
+    assert least.step_time_s <= report.step_time_s * (1 + 1e-9)
+    assert least.peak_memory_bytes <= max(report.peak_memory_bytes) * (1 + 1e-9)
 
 
 def test_exceptions_of_unknown_layers_are_refused() -> None:
