@@ -12,10 +12,12 @@ export function makeActions() {
   const head = ["stage", "action", "timed", "", "predicted", "measured", "error", "by the profile", "error"].map((text, i) =>
     text ? h("th", { scope: "col", class: i > 6 ? "run-by-profile" : "", text }) : h("th", { class: "run-bar", "aria-hidden": "true" }),
   );
-  const note = h("p", {
-    class: "sx-sub",
-    text: "Seconds of one action, median over the ranks and rounds; predicted from the parts that the run timed. Colours are those of the layer graph's Error.",
-  });
+  const note = h(
+    "p",
+    { class: "sx-sub" },
+    "Seconds of one action, median over ranks and rounds; predicted from the parts that the run timed. Colours are those of the layer graph's Error.",
+    h("span", { class: "run-by-profile", text: " By the profile: what this machine's profile says of it, with its error by the clock that profiles are judged by." }),
+  );
   const table = h("table", {}, h("thead", {}, h("tr", {}, head)), body);
   const box = h("div", { class: "sx-tablebox", tabindex: "0", role: "region", "aria-label": "Actions by stage" }, table);
   const element = h("div", { class: "run-actions" }, h("h3", { text: "Actions by stage" }), box, note);
