@@ -219,6 +219,17 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def heed_signals() -> None:
+    """Let the programs of the trials hear signals that this one was started to ignore.
+
+    A shell starts what goes on in the background with SIGINT ignored, `nohup` with SIGHUP, and both are
+    inherited.
+    """
+    for number in (S.SIGINT, S.SIGTERM, S.SIGHUP):
+        if S.getsignal(number) is S.SIG_IGN:
+            S.signal(number, S.SIG_DFL)
+
+
 def main() -> int:
     """Play as many trials as asked for, in turn over faults and moments; print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -229,6 +240,7 @@ def main() -> int:
     parser.add_argument("--at-once", type=int, default=1)
     parser.add_argument("--rows", type=Path)
     options = parser.parse_args()
+    heed_signals()
     with ThreadPoolExecutor(options.at_once) as pool:
         numbers = range(options.first, options.first + options.trials)
         rows = list(pool.map(lambda number: trial(number, options), numbers))

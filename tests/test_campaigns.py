@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import runpy
@@ -21,6 +22,27 @@ def test_the_last_result_stands_with_its_date(name: str) -> None:
     assert f"`python {called}`" in text
     assert re.search(r"20\d\d-\d\d-\d\d", text)
     assert ": holds." in text
+
+
+def test_rows_that_were_saved_make_the_table_again(tmp_path: Path) -> None:
+    """Two runs of a campaign's own rows, one of which accused a rank: without another run, and said."""
+    rows = tmp_path / "rows.jsonl"
+    known = {"made": 8, "took_s": 9.0, "load": 12.0, "verdict": "confirmed", "rounds": 3, "contention": 0.9}
+    runs = [{"plan": "a", "status": 0, "said": ""}, {"plan": "b", "status": 4, "said": "rank 1 stands still"}]
+    rows.write_text("".join(json.dumps(known | run) + "\n" for run in runs))
+    made = CAMPAIGNS["section"]("crowded_runs", rows)
+    assert "from its saved rows: **does not hold**" in made
+    assert "| 8 | a | 1 | 1 | 0 | 0 | 0 |" in made
+    assert "1 of 2 ended with a verdict or for want of a core; 1 falsely said to stand still" in made
+
+
+@pytest.mark.parametrize("names", [[], ["slow_link"], ["faults", "crowded_runs"]])
+def test_rows_are_of_one_campaign_that_writes_them(
+    names: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        CAMPAIGNS["main"]([*names, "--rows", str(tmp_path)])
+    assert "--rows is for one campaign that writes rows: faults, crowded_runs" in capsys.readouterr().err
 
 
 def test_nothing_else_stands_there() -> None:

@@ -125,6 +125,7 @@ def with_choices(
         found,
         saved={**found.saved, recompute: _size(arrays, held * rules.kept, twice, inside & rules.twice)},
         again={**found.again, recompute: most(rules.dropped)},
+        again_in_turn={recompute: _in_turn(arrays, held, inside, rules, twice, groups)},
         again_for_inputs={**found.again_for_inputs, recompute: most(rules.dropped & ~late)},
         working={**found.working, recompute: _working(arrays, held, inside, rules)},
         # All that is dropped: what regions read is taken to stay until the backward, saved or not.
@@ -159,8 +160,7 @@ def _live_together(arrays: GraphArrays, inside: BoolArray, rules: Rules) -> tupl
     `output` layer of one block writes and a later block needs is there from that block's backward to the
     last one that saves it, and so is all that is made again on the way to it.
     """
-    whole = (rules.region >= 0).any() and not (arrays.block[inside] >= 0).any()
-    block = np.zeros_like(arrays.block) if whole else arrays.own_block
+    block = _blocks(arrays, inside, rules)
     mine = inside[arrays.saves.layer] & rules.dropped[arrays.saves.item]
     layer, item = arrays.saves.layer[mine], arrays.saves.item[mine]
     pairs = {(b, t) for b, t in zip(block[layer].tolist(), item.tolist(), strict=True)}
@@ -171,6 +171,45 @@ def _live_together(arrays: GraphArrays, inside: BoolArray, rules: Rules) -> tupl
         pairs |= {(order[k], t) for t, low in first.items() for k in range(low, last[t] + 1)}
     found = np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2)
     return found[:, 0], found[:, 1]
+
+
+def _blocks(arrays: GraphArrays, inside: BoolArray, rules: Rules) -> IntArray:
+    """Return per layer the block whose backward needs what the layer saves; of a stage without blocks one."""
+    whole = (rules.region >= 0).any() and not (arrays.block[inside] >= 0).any()
+    return np.zeros_like(arrays.block) if whole else arrays.own_block
+
+
+def _in_turn(
+    arrays: GraphArrays,
+    held: FloatArray,
+    inside: BoolArray,
+    rules: Rules,
+    twice: FloatArray,
+    groups: tuple[IntArray, IntArray],
+) -> TensorSize:
+    """Count what a whole backward makes again on top of all that is kept, less what it has freed by then.
+
+    It goes from the last block to the first: what only later blocks keep is free when a block's turn comes.
+    """
+    block = _blocks(arrays, inside, rules)
+    order = {number: place for place, number in enumerate(dict.fromkeys(block[inside].tolist()))}
+    place = np.array([order.get(number, -1) for number in block.tolist()])
+    keeper, tensor = rules.keepers
+    first = np.full(len(held), len(order))
+    np.minimum.at(first, tensor, place[keeper])
+    kept, form = np.flatnonzero(rules.kept), inside & rules.twice
+    made, needed = groups
+    sizes = np.zeros((2, len(order)))
+    for row, (size, more) in enumerate(zip((arrays.compute, arrays.fixed), twice, strict=True)):
+        freed = np.zeros(len(order) + 1)
+        np.add.at(freed, first[kept], size[kept] * held[kept])
+        np.add.at(freed, place[form], more[form])
+        sizes[row] -= np.cumsum(freed[::-1])[::-1][1:]
+        np.add.at(sizes[row], [order[number] for number in made.tolist()], size[needed] * held[needed])
+    if not len(made):
+        return TensorSize()
+    compute, fixed = np.maximum(sizes[:, int((2 * sizes[0] + sizes[1]).argmax())], 0.0).tolist()
+    return TensorSize(compute, fixed)
 
 
 def _spans(

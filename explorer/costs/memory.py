@@ -49,6 +49,9 @@ class StageMemory:
     """Bytes kept from forward to backward, for each sample in flight."""
     recompute_peak_bytes_per_sample: float
     """Bytes recomputed and live during a backward, on top, for each sample of one microbatch."""
+    recompute_in_turn_bytes_per_sample: float
+    """The same if the backward is whole: less what it has freed by then of later blocks, where layers choose
+    one by one what they keep."""
     waiting_bytes_per_sample: float
     """Bytes kept from input gradient to weight gradient if a backward is split, for each sample."""
     recompute_rest_bytes_per_sample: float
@@ -162,6 +165,9 @@ def memory_of(
         **states,
         activation_bytes_per_sample=found.saved[recompute].bytes(width) if training else 0.0,
         recompute_peak_bytes_per_sample=found.again[recompute].bytes(width) if training else 0.0,
+        recompute_in_turn_bytes_per_sample=(
+            found.again_in_turn.get(recompute, found.again[recompute]).bytes(width) if training else 0.0
+        ),
         waiting_bytes_per_sample=found.waiting.bytes(width) if training else 0.0,
         recompute_whole_bytes_per_sample=_made_at_once(found, width, recompute) if training else 0.0,
         recompute_rest_bytes_per_sample=found.again_for_inputs[recompute].bytes(width) if training else 0.0,

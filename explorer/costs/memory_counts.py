@@ -68,6 +68,9 @@ class Counts:
     """By recompute choice: tensors of the largest block recomputed for the backward, per sample."""
     again_for_inputs: Mapping[Recompute, TensorSize]
     """As `again`, without tensors that a weight gradient reads."""
+    again_in_turn: Mapping[Recompute, TensorSize] = field(default_factory=dict)
+    """As `again`, less what a whole backward has freed of later blocks by then; of choices that differ
+    between layers; all others are `again`."""
     waiting: TensorSize
     """Kept from the input gradient to the weight gradient if a backward is split: saved (or recomputed)
     tensors that the latter reads, and gradients of the tensors that its layers write, per sample."""

@@ -69,6 +69,8 @@ def reduced_memory(
         here = replace(
             here,
             activation_bytes_per_sample=max(0.0, left),
+            # what is on the host makes no room when it is freed
+            recompute_in_turn_bytes_per_sample=here.recompute_peak_bytes_per_sample,
             buffer_bytes_per_sample=here.buffer_bytes_per_sample + moved.here_bytes,
         )
     return here

@@ -57,8 +57,10 @@ def dry_run(resolved: Resolved, *, rounds: int, ranks: int = DRY_RANKS, steps: i
     )  # fmt: skip
 
     def finish(result: RunResult) -> Comparison:
-        seen = compare.measure(main, [rank["cases"]["dry"] for rank in result.ranks], scale=1 / stretch)
-        return _compare_dry(plain, seen, stretch, words)
+        rows = [rank["cases"]["dry"] for rank in result.ranks]
+        seen = compare.measure(main, rows, scale=1 / stretch)
+        found = _compare_dry(plain, seen, stretch, words)
+        return replace(found, actions=compare.actions_of(plain, rows, scale=1 / stretch))
 
     def timeline(result: RunResult) -> RunTimeline:
         return run_timeline(plain, [rank["cases"]["dry"] for rank in result.ranks], scale=1 / stretch)

@@ -245,7 +245,7 @@ def _held_bytes(pricer: Pricer, sections: list[int], ahead: list[int], *, everyt
         if pricer.job.training:
             total += memory.activation_bytes_per_sample * samples * done
             if pricer.sections[i].recomputes:  # the last chunk's backward comes first
-                again = memory.recompute_peak_bytes_per_sample * samples
+                again = memory.recompute_in_turn_bytes_per_sample * samples
     return total + buffers + again if everything else total
 
 

@@ -22,7 +22,7 @@ takes besides them, `cached` what its allocator holds and would give back before
 _STATES = [
     MEMORY_COLUMNS[name] for name in ("weight_bytes", "version_bytes", "gradient_bytes", "optimizer_bytes")
 ]
-_EVENTS = [
+EVENT_COLUMNS = tuple(
     MEMORY_COLUMNS[name]
     for name in (
         "activation_bytes_per_sample",
@@ -30,8 +30,9 @@ _EVENTS = [
         "waiting_bytes_per_sample",
         "recompute_rest_bytes_per_sample",
         "recompute_whole_bytes_per_sample",
+        "recompute_in_turn_bytes_per_sample",
     )
-]
+)
 """Columns of `Prices.memory_bytes` that memory events change, by `MemoryEvents.part`."""
 _BUFFER, _RUN_BUFFER, _PER_SAMPLE = (
     MEMORY_COLUMNS[name] for name in ("buffer_bytes", "run_buffer_bytes", "buffer_bytes_per_sample")
@@ -70,7 +71,7 @@ def _find_tables(program: Program) -> MemoryTables:
         start=np.cumsum(counts) - counts,
         copies=np.array(program.versions, dtype=np.float64) - 1 + np.array(program.copies),
         whole=np.array(program.whole_over_runs, dtype=np.float64),
-        place=events.section * len(_EVENTS) + events.part,
+        place=events.section * len(EVENT_COLUMNS) + events.part,
     )
 
 
@@ -114,6 +115,6 @@ def _together(program: Program, prices: Prices, lane: int, group: tuple[int, ...
 
 def activation_changes(program: Program, prices: Prices) -> FloatArray:
     """Return the bytes that each memory event of a program allocates (above 0) or frees on one device."""
-    sizes = prices.memory_bytes[:, _EVENTS].ravel()
+    sizes = prices.memory_bytes[:, list(EVENT_COLUMNS)].ravel()
     changes: FloatArray = program.memory.samples * sizes[memory_tables(program).place]
     return changes

@@ -35,6 +35,7 @@ class RunMemory:
     version_bytes: FloatArray
     activation_bytes_per_sample: FloatArray
     recompute_peak_bytes_per_sample: FloatArray
+    recompute_in_turn_bytes_per_sample: FloatArray
     waiting_bytes_per_sample: FloatArray
     recompute_rest_bytes_per_sample: FloatArray
     recompute_whole_bytes_per_sample: FloatArray

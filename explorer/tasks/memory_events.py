@@ -13,6 +13,7 @@ from explorer.tasks.offloads import ActivationMove
 from explorer.tasks.program import (
     REMADE,
     REMADE_BEFORE,
+    REMADE_IN_TURN,
     REMADE_REST,
     REMADE_WHOLE,
     SAVED,
@@ -106,7 +107,9 @@ def _of_slot(work: Lowering, slot: Slot, splits: set[int]) -> list[tuple[int, in
     if slot.kind not in (B, I):
         return []
     remade = work.sections[slot.where].recomputes and slot.part != REMADE_BEFORE
-    again = [(n, REMADE), (-n, REMADE)] if remade else []
+    whole = slot.kind == B and slot.where not in splits
+    part = REMADE_IN_TURN if whole else REMADE  # in two parts nothing is free that a weight gradient reads
+    again = [(n, part), (-n, part)] if remade else []
     freed = [(-n, SAVED), *([(-n, REMADE_WHOLE)] if slot.part == REMADE_BEFORE else [])]
     if slot.kind == B or slot.where not in splits:
         return [*again, *freed]

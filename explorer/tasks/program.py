@@ -53,10 +53,11 @@ class Slot(NamedTuple):
     """
 
 
-SAVED, REMADE, WAITING, REMADE_REST, REMADE_WHOLE = range(5)
+SAVED, REMADE, WAITING, REMADE_REST, REMADE_WHOLE, REMADE_IN_TURN = range(6)
 """What a memory event concerns: what a forward leaves; what exists only while a backward recomputes; what
 waits from an input gradient to its weight gradient; what is recomputed of the last block besides all that
-waits; and what an action that recomputes leaves for the backward.
+waits; what an action that recomputes leaves for the backward; and what exists only while a whole backward
+recomputes, block by block as it frees what later blocks kept.
 """
 
 
@@ -68,7 +69,7 @@ class MemoryEvents(NamedTuple):
     samples: npt.NDArray[np.float64]
     """Samples: above 0 allocated, below freed."""
     part: npt.NDArray[np.int8]
-    """SAVED, REMADE, WAITING, REMADE_REST or REMADE_WHOLE."""
+    """SAVED, REMADE, WAITING, REMADE_REST, REMADE_WHOLE or REMADE_IN_TURN."""
     task: npt.NDArray[np.int64]
     """Task at whose start or end it happens."""
     at_end: npt.NDArray[np.bool_]

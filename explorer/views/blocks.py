@@ -15,6 +15,7 @@ import numpy as np
 
 from explorer.cluster import DeviceKind
 from explorer.costs.compute import layer_times
+from explorer.costs.keeping import Recompute, recompute_of
 from explorer.costs.memory import stage_memory
 from explorer.explain.names import block_words, numbered_layer, one_list
 from explorer.graph import Layer, LayerGraph
@@ -82,6 +83,7 @@ def _known_costs(scene: Scene) -> LayerFigures:
     kind = scene.cluster.kind_of(stage.meshes[0].devices[0])
     samples = _samples(stage)
     mesh = stage.meshes[0]
+    chosen = _recompute(scene)
     key = (
         id(kind),
         scene.job,
@@ -89,15 +91,30 @@ def _known_costs(scene: Scene) -> LayerFigures:
         stage.layout,
         stage.shardings,
         mesh.axes,
-        stage.recompute,
+        chosen,
         stage.zero,
     )
     kept: dict[Any, tuple[DeviceKind, LayerFigures]] = scene.graph.memo("views.costs", dict)
     if key not in kept:
         if len(kept) >= _KEPT:
             del kept[next(iter(kept))]
-        kept[key] = (kind, _layer_costs(scene.graph, scene.job, stage, kind, samples))
+        kept[key] = (kind, _layer_costs(scene.graph, scene.job, stage, kind, samples, chosen))
     return kept[key][1]
+
+
+def _recompute(scene: Scene) -> Recompute:
+    """Return what layers make again: as the first stage says, but for exceptions of layers where they are."""
+    graph, stages = scene.graph, scene.strategy.stages
+    if not any(stage.keeping for stage in stages):
+        return stages[0].recompute
+    chosen = [stages[0].recompute] * len(graph.layers)
+    for stage in (stage for stage in stages if stage.keeping):
+        places = np.sort([graph.index[name] for name in stage.all_layers])
+        found = recompute_of(graph, stage, places)
+        some = (found,) * len(places) if isinstance(found, str) else found
+        for place, word in zip(places.tolist(), some, strict=True):
+            chosen[place] = word
+    return tuple(chosen)
 
 
 def _samples(stage: Stage) -> float:
@@ -105,7 +122,9 @@ def _samples(stage: Stage) -> float:
     return stage.microbatch_samples / replicas
 
 
-def _layer_costs(graph: LayerGraph, job: Job, stage: Stage, kind: DeviceKind, samples: float) -> LayerFigures:
+def _layer_costs(
+    graph: LayerGraph, job: Job, stage: Stage, kind: DeviceKind, samples: float, chosen: Recompute
+) -> LayerFigures:
     mesh = stage.meshes[0]
     names = tuple(layer.name for layer in graph.layers)
     sharded = shard(graph, names, layout=stage.layout, sizes=dict(mesh.axes), overrides=overrides_of(stage))
@@ -113,7 +132,7 @@ def _layer_costs(graph: LayerGraph, job: Job, stage: Stage, kind: DeviceKind, sa
         graph, kind, samples=samples, precision=job.precision, work=sharded.work, split=sharded.split,
         tensor_degree=mesh.size("tensor"),
     )  # fmt: skip
-    backward = times[1] + times[2] + times[0] * made_again(graph, np.arange(len(names)), stage.recompute)
+    backward = times[1] + times[2] + times[0] * made_again(graph, np.arange(len(names)), chosen)
     tensor, parameter = graph.tensor, graph.parameter
     fraction = sharded.tensor_fraction
     output = [
@@ -133,23 +152,30 @@ def _layer_costs(graph: LayerGraph, job: Job, stage: Stage, kind: DeviceKind, sa
     return LayerFigures(
         forward_s=times[0],
         backward_s=backward if job.training else np.zeros(len(names)),
-        memory=_memory(graph, job, stage, sharded, np.array(scalars), samples),
+        memory=_memory(graph, job, stage, sharded, np.array(scalars), samples, chosen),
         output_bytes=np.array(output) * samples,
         parameters=np.array(scalars),
     )
 
 
 def _memory(
-    graph: LayerGraph, job: Job, stage: Stage, sharded: ShardedLayers, scalars: FloatArray, samples: float
+    graph: LayerGraph,
+    job: Job,
+    stage: Stage,
+    sharded: ShardedLayers,
+    scalars: FloatArray,
+    samples: float,
+    chosen: Recompute,
 ) -> dict[str, FloatArray]:
     """Spread each block's memory over its layers: states by parameters, saved tensors by their size."""
     found = {key: np.zeros(len(graph.layers)) for key in STATES}
     saved = np.array([_saved_bytes(graph, layer, job.precision) for layer in graph.layers])
     for _, first, end in block_ranges(graph):
+        again = chosen if isinstance(chosen, str) else chosen[first:end]
         item = stage_memory(
             graph, tuple(layer.name for layer in graph.layers[first:end]), sharded,
             precision=job.precision, optimizer=job.optimizer, zero=stage.zero if job.training else 0,
-            replicas=stage.zero_replicas or stage.meshes[0].replicas, recompute=stage.recompute,
+            replicas=stage.zero_replicas or stage.meshes[0].replicas, recompute=again,
             training=job.training,
             gradient_precision=job.gradient_precision,
         )  # fmt: skip

@@ -16,10 +16,9 @@ from explorer.costs.memory_arrays import graph_arrays
 from explorer.costs.memory_by_tensor import saved_by_tensor, states_by_parameter
 from explorer.graph import LayerGraph
 from explorer.passes.timing import FloatArray
-from explorer.pricing.prices import MEMORY_COLUMNS
-from explorer.simulation.lane_memory import MEMORY_PARTS
+from explorer.simulation.lane_memory import EVENT_COLUMNS, MEMORY_PARTS
 from explorer.simulation.report import Report
-from explorer.tasks.program import REMADE, REMADE_REST, REMADE_WHOLE, SAVED, WAITING
+from explorer.tasks.program import REMADE, REMADE_IN_TURN, REMADE_REST, REMADE_WHOLE, SAVED, WAITING
 from explorer.tasks.program_tables import derived
 from explorer.views.scene import Scene
 from explorer.views.timeline import lane_names
@@ -32,6 +31,7 @@ _OTHER_EVENTS = {
     REMADE: "recomputed for the backward",
     REMADE_REST: "recomputed for the backward",
     REMADE_WHOLE: "recomputed for the backward",
+    REMADE_IN_TURN: "recomputed for the backward",
     WAITING: "kept for the weight gradient",
 }
 
@@ -66,11 +66,7 @@ def memory_parts_at(report: Report, lane: int, time_s: float) -> FloatArray:
 
 def _event_bytes(report: Report) -> FloatArray:
     """Return the bytes of one sample by section and part of a memory event."""
-    names = (
-        "activation_bytes_per_sample", "recompute_peak_bytes_per_sample", "waiting_bytes_per_sample",
-        "recompute_rest_bytes_per_sample", "recompute_whole_bytes_per_sample",
-    )  # fmt: skip
-    sizes: FloatArray = report.timeline.prices.memory_bytes[:, [MEMORY_COLUMNS[name] for name in names]]
+    sizes: FloatArray = report.timeline.prices.memory_bytes[:, list(EVENT_COLUMNS)]
     return sizes
 
 
@@ -78,7 +74,7 @@ def _live_samples(report: Report, lane: int, time_s: float) -> FloatArray:
     """Return the samples that a lane holds at a time, by section and part of a memory event."""
     line = report.timeline
     events = line.program.memory
-    found = np.zeros((len(line.prices.memory), 5))
+    found = np.zeros((len(line.prices.memory), len(EVENT_COLUMNS)))
     own = np.flatnonzero(events.lane == lane)
     task = events.task[own]
     at = np.where(events.at_end[own], line.timing.end_s[task], line.timing.start_s[task])
@@ -153,7 +149,7 @@ def _saved(scene: Scene, section: int, samples: float, microbatches: int) -> Ite
     shares[layers] = 1.0 if fractions is None else fractions
     by_tensor, twice = saved_by_tensor(
         graph, pricer.shards(section), shares,
-        precision=scene.job.precision, recompute=pricer.stages[section].recompute,
+        precision=scene.job.precision, recompute=pricer.recompute(section),
     )  # fmt: skip
     names = _tensor_names(graph)
     for i in np.flatnonzero(by_tensor > 0).tolist():

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from explorer.base.units import format_bytes, format_seconds
+from explorer.views.run_actions import action_rows
 
 if TYPE_CHECKING:
     from explorer.run import Comparison
@@ -46,6 +47,7 @@ def comparison_view(found: Comparison) -> dict[str, Any]:
             }
             for item in found.stages
         ],
+        actions=action_rows(found),
         engines=[
             {
                 "name": _ENGINES.get(item.engine, item.engine),
@@ -73,6 +75,7 @@ def result_view(
     not_validated: list[str],
     part: str = "part of a step",
     stages: list[dict[str, Any]] | None = None,
+    actions: list[dict[str, Any]] | None = None,
     engines: list[dict[str, Any]] | None = None,
     shortened: list[dict[str, str]] | None = None,
     layers: list[dict[str, Any]] | None = None,
@@ -90,6 +93,7 @@ def result_view(
         not_validated: what it is no evidence for.
         part: head of the column that names the rows.
         stages: compute by stage.
+        actions: actions by stage (`run_actions.action_rows`).
         engines: our engine, then torch's.
         shortened: what ran less of than the plan has.
         layers: layers whose seconds are predicted worst.
@@ -97,8 +101,9 @@ def result_view(
     """
     return {
         "about": about, "verdict": {"level": level, "text": text}, "part": part, "rows": rows,
-        "stages": stages or [], "engines": engines or [], "checks": checks, "shortened": shortened or [],
-        "layers": layers or [], "validated": validated, "not_validated": not_validated, "more": more,
+        "stages": stages or [], "actions": actions or [], "engines": engines or [], "checks": checks,
+        "shortened": shortened or [], "layers": layers or [], "validated": validated,
+        "not_validated": not_validated, "more": more,
     }  # fmt: skip
 
 

@@ -109,11 +109,7 @@ def recompute_share(report: Report) -> npt.NDArray[np.float64]:
     for number, slot in enumerate(line.program.slots):
         if slot.kind == F and slot.backward:
             found[number] = 1.0
-        elif (
-            slot.kind in (B, I)
-            and slot.part != REMADE_BEFORE
-            and pricer.stages[slot.where].recompute != "none"
-        ):
+        elif slot.kind in (B, I) and slot.part != REMADE_BEFORE and pricer.sections[slot.where].recomputes:
             time = pricer.section_time(slot.where, pricer.row(slot.piece)[0], slot.samples)
             seconds = float(line.prices.seconds[number])
             found[number] = min(1.0, time.recompute_s / seconds) if seconds > 0 else 0.0

@@ -9,7 +9,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
+
+from explorer.cluster_profiles import load_cluster
+from explorer.models import load_model
+from explorer.plan import make_plan, save_plan
+from explorer.strategies.uniform import uniform
+from explorer.workload import default_workload
 
 PROGRAM = [sys.executable, "-m", "explorer"]
 SEARCH = ["search", "--model", "gpt2-small", "--cluster", "dgx-a100", "--searcher", "local", "--budget", "60"]
@@ -89,6 +96,32 @@ def test_a_signal_ends_a_command_in_order(number: signal.Signals) -> None:
     status, errors = ended(process, number)
     assert "Traceback" not in errors
     assert status in (128 + number, 0), "or it had just ended"
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_ends_a_run_with_its_ranks_and_files(number: signal.Signals, tmp_path: Path) -> None:
+    graph, cluster = load_model("gpt2-small"), load_cluster("dgx-a100")
+    workload = default_workload(graph).with_job(global_batch=8)
+    strategy = uniform(graph, cluster, workload.job, stages=2, microbatches=4)
+    plan, folder = tmp_path / "plan.yaml", tmp_path / "files"
+    folder.mkdir()
+    made = make_plan("gpt2-small", graph, "dgx-a100", cluster, workload, strategy)
+    save_plan(made, {workload.job.graph: graph}, plan)
+    process = subprocess.Popen(
+        [*PROGRAM, "validate", str(plan), "--engine", "dry", "--steps", "50"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "TMPDIR": str(folder)},
+    )  # fmt: skip
+    assert process.stderr is not None
+    assert any("round" in line for line in process.stderr), "its ranks are in their rounds"
+    family = psutil.Process(process.pid).children(recursive=True)
+    assert len(family) > 2, "torchrun and two ranks"
+    status, errors = ended(process, number)
+    assert status == 128 + number
+    assert errors.splitlines()[-1] == "explorer: interrupted"
+    assert "Traceback" not in errors
+    assert not psutil.wait_procs(family, timeout=60)[1]
+    assert not list(folder.iterdir())
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has this device")

@@ -45,8 +45,10 @@ def size(graph: LayerGraph, names: set[str]) -> float:
     return sum(float(np.prod(graph.tensor[n].shape)) * width[graph.tensor[n].dtype] for n in names)
 
 
-def kept_by_sets(graph: LayerGraph, here: list[int], choice: dict[int, str]) -> set[str]:
-    """The rules of the module, tensor by tensor."""
+def kept_by_sets(
+    graph: LayerGraph, here: list[int], choice: dict[int, str], keepers: list[int] | None = None
+) -> set[str]:
+    """The rules of the module, tensor by tensor: what some keepers of a stage keep, or all of its layers."""
     layers, core = {i: graph.layers[i] for i in here}, core_layers(graph)
     policy = any(layer.selective for layer in graph.layers)
     home = {use.name: i for i, layer in enumerate(graph.layers) for use in layer.writes}
@@ -67,7 +69,8 @@ def kept_by_sets(graph: LayerGraph, here: list[int], choice: dict[int, str]) -> 
         return writer >= 0 and bool(core[writer]) and all(core[i] for i in savers)
 
     kept: set[str] = set()
-    for i, layer in layers.items():
+    for i in here if keepers is None else keepers:
+        layer = layers[i]
         if region(i) is None:
             for name in layer.saves:
                 writer = home.get(name, -1)
@@ -113,6 +116,15 @@ def test_kept_tensors_are_those_of_the_rules(name: str, data: st.DataObject) -> 
         own = {n for i in here if graph.layers[i].block == block for n in graph.layers[i].saves} - kept
         assert found.recompute_peak_bytes_per_sample >= size(graph, own) - 1e-6 or not block
     assert found.recompute_peak_bytes_per_sample <= size(graph, saved - kept) + 1e-6
+    # one by one from the end: what only later blocks keep is free by then
+    most = size(graph, kept) + found.recompute_in_turn_bytes_per_sample
+    for block in {graph.layers[i].block for i in here}:
+        mine = [i for i in here if graph.layers[i].block == block]
+        before = [i for i in here if i <= mine[-1]]
+        alive = kept_by_sets(graph, here, dict(zip(here, chosen, strict=True)), keepers=before)
+        own = {n for i in mine for n in graph.layers[i].saves} - kept
+        assert not block or most >= size(graph, alive | own) - 1e-6
+    assert found.recompute_in_turn_bytes_per_sample <= found.recompute_peak_bytes_per_sample
     shares = inside.astype(np.float64)
     by_tensor, _ = saved_by_tensor(graph, shard(graph, layers), shares, precision="bf16", recompute=chosen)
     assert by_tensor.sum() == pytest.approx(found.activation_bytes_per_sample)
@@ -164,6 +176,29 @@ def test_one_of_equal_blocks_saves_its_part_of_what_all_save(model: str) -> None
             whole * count / len(blocks)
         )
         assert found.recompute_peak_bytes_per_sample == full.recompute_peak_bytes_per_sample
+        # what is made again of the first blocks comes when all behind them is free: no more is held at a time
+        kept = found.activation_bytes_per_sample + found.recompute_in_turn_bytes_per_sample
+        assert kept <= none.activation_bytes_per_sample
+
+
+@pytest.mark.parametrize("model", ["gpt2-small", "llama3-8b"])
+def test_a_block_is_made_again_when_all_behind_it_is_free(model: str) -> None:
+    """Of equal blocks alone, the last n made again: one of them beside what the others keep."""
+    graph = load_model(model)
+    layers = [layer for layer in graph.layers if layer.block]
+    names, blocks = tuple(layer.name for layer in layers), list(dict.fromkeys(x.block for x in layers))
+
+    def found(again: list[str]) -> StageMemory:
+        choices = tuple("full" if layer.block in again else "none" for layer in layers)
+        return stage_memory(graph, names, shard(graph, names), **PLAIN, recompute=choices)
+
+    none, full = found([]).activation_bytes_per_sample, found(blocks).activation_bytes_per_sample
+    each = (none - full) / len(blocks)
+    for count in (1, 2, len(blocks) - 1):
+        assert found(blocks[-count:]).recompute_in_turn_bytes_per_sample == pytest.approx(each)
+        # the first come last, when what the others keep is free: no more is there than before
+        first = found(blocks[:count])
+        assert first.activation_bytes_per_sample + first.recompute_in_turn_bytes_per_sample <= none
 
 
 @pytest.mark.parametrize(("model", "ending"), [("gpt2-small", "gelu"), ("llama3-8b", "silu_mul")])

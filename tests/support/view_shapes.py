@@ -832,6 +832,20 @@ class StageError(Strict):
     error: float | None
 
 
+class ActionRow(Strict):
+    """An action of a stage; the profile says nothing where it is None."""
+
+    stage: str
+    name: str
+    action: str
+    count: int
+    predicted_s: float
+    measured_s: float
+    error: float | None
+    profile_s: float | None
+    profile_error: float | None
+
+
 class Check(Strict):
     """Something that was checked; None where it was not."""
 
@@ -872,6 +886,7 @@ class RunResultView(Strict):
     part: str
     rows: list[RunPart]
     stages: list[StageError]
+    actions: list[ActionRow]
     layers: list[StageError]
     engines: list[EngineRow]
     checks: list[Check]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from explorer.run.judging.action_times import TRANSFERS, ActionTime
 from explorer.run.judging.compare import CONFIRMED, Comparison, StageTime
 from explorer.run.judging.cost_check import LayerSeconds, RankBytes
 from explorer.run.one_rank.findings import ActionSeconds, LayerBytes, SliceCheck
@@ -46,6 +47,16 @@ def comparison(**fields: Any) -> Comparison:
         "stages": [
             StageTime(stages=(i,), predicted_s=1.0, measured_s=m)
             for i, m in enumerate((1.019, 1.021, 1.033, 1.022))
+        ],
+        "actions": [
+            ActionTime(stage=stage, action=action, count=count, predicted_s=predicted, measured_s=measured)
+            for stage in range(4)
+            for action, count, predicted, measured in (
+                ("F", 48, 0.041, 0.042 + stage / 1000),
+                ("B", 48, 0.081, 0.0802),
+                ("U", 6, 0.006, 0.0081),
+                (TRANSFERS, 6, 0.010, 0.013),
+            )
         ],
         "rounds": 3,
         "error_spread_pct": 2.6,

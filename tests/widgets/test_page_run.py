@@ -135,6 +135,35 @@ def test_comparison_is_a_table_with_bars_on_one_scale(open_page: Open) -> None:
     assert "6.62\u00a0s, +2.8\u00a0% against now" in page.text(".run-becomes")
 
 
+def test_actions_by_stage_are_a_table_with_the_colours_of_errors(open_page: Open) -> None:
+    page = open_page(width=1200)
+    show(page, sample.done_view())
+    rows = page.page.locator(".run-actions tbody tr")
+    assert rows.count() == 16, "four stages of three actions and the waits for transfers"
+    text = [cell for cell in rows.nth(8).inner_text().replace("\u00a0", " ").split("\t") if cell.strip()]
+    assert text == ["stage 2", "forward", "× 48", "41.0 ms", "44.0 ms", "−6.8 %"]
+    assert not page.page.locator(".run-by-profile >> visible=true").count(), "no profile said anything"
+    tint = "(cell) => getComputedStyle(cell).backgroundColor"
+    fast, right = (rows.nth(i).locator(".run-tint").first.evaluate(tint) for i in (2, 1))
+    assert fast == "rgb(11, 79, 148)", "the update is predicted furthest too fast: the end of the scale"
+    assert right not in (fast, "rgba(0, 0, 0, 0)")
+    bars = {i: page.box(f".run-actions tbody tr:nth-child({i}) .run-measured")["width"] for i in (1, 2)}
+    assert bars[1] / bars[2] == pytest.approx(0.042 / 0.0802, rel=0.03), "one scale for all actions"
+    assert not rows.nth(3).locator(".run-measured").is_visible(), "waits are of a step: on no scale with them"
+    page.receive("run", view=sample.sliced_view())
+    assert not page.page.locator(".run-actions").is_visible(), "a slice has them above"
+
+
+def test_what_the_profile_says_of_actions_stands_beside(open_page: Open) -> None:
+    page = open_page(width=1200)
+    view = sample.done_view()
+    told = [row | {"profile_s": 0.05, "profile_error": 0.25} for row in view["result"]["actions"]]
+    show(page, view | {"result": view["result"] | {"actions": told}})
+    first = page.text(".run-actions tbody tr:first-child").replace("\u00a0", " ")
+    assert "50.0 ms" in first
+    assert "+25.0 %" in first
+
+
 def test_a_large_error_has_a_sign(open_page: Open) -> None:
     parts = {
         "predicted": {"compute": 4.0, "bubble": 0.5},

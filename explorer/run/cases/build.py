@@ -4,6 +4,7 @@ replicas.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -202,17 +203,29 @@ def parts_of(
         seconds_until: per transfer and reduction, when it could begin.
     """
     total = {"compute": 0.0, "bubble": 0.0, "communication": 0.0}
+    for task, bubble, communication in waits_of(program, stamps, seconds_until):
+        _, start, end = stamps[task]
+        total["compute"] += end - start
+        total["bubble"] += bubble
+        total["communication"] += communication
+    share = max(1, len(program.programs)) * program.order.steps
+    return {name: value / share for name, value in total.items()}
+
+
+def waits_of(
+    program: Program, stamps: Mapping[int, tuple[float, float, float]], seconds_until: Mapping[int, float]
+) -> Iterator[tuple[int, float, float]]:
+    """Yield every compute task with the seconds of bubble and of communication that it waited for.
+
+    Arguments are those of `parts_of`.
+    """
     for tasks in program.programs:
         for task in tasks.tolist():
-            free, start, end = stamps[task]
-            total["compute"] += end - start
+            free, start, _ = stamps[task]
             ready = max((seconds_until[i] for i in _messages(program, task)), default=free)
             waited = max(0.0, start - free)
             bubble = min(max(0.0, ready - free), waited)
-            total["bubble"] += bubble
-            total["communication"] += waited - bubble
-    share = max(1, len(program.programs)) * program.order.steps
-    return {name: value / share for name, value in total.items()}
+            yield task, bubble, waited - bubble
 
 
 def _messages(program: Program, task: int) -> list[int]:

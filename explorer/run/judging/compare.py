@@ -11,6 +11,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from explorer.run.cases.build import Prepared, begins, parts_of, step_times
+from explorer.run.judging.action_times import ActionTime, Stamps, action_times
 from explorer.run.judging.cost_check import CostCheck, RankBytes
 from explorer.run.judging.wire_bytes import WireBytes
 from explorer.run.own.shortened import Shortened
@@ -24,9 +25,6 @@ ROUNDINGS = 10.0
 """Errors of gradients up to so many times what a rounding of the weights changes of them say nothing."""
 TOO_NOISY, CONFIRMED, OFF, WRONG = "too noisy", "confirmed", "off", "wrong numbers"
 WRONG_BYTES = "wrong bytes"
-
-Stamps = Mapping[int, tuple[float, float, float]]
-"""Per compute task: when its rank was free for it, its start and its end, in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +109,8 @@ class Comparison:
     """
     stages: list[StageTime] = field(default_factory=list)
     """Compute by stage; [] if compute was slept."""
+    actions: list[ActionTime] = field(default_factory=list)
+    """Seconds of the actions of every stage of the run, and its waits for transfers."""
     rounds: int = 0
     """Number of measured rounds."""
     error_spread_pct: float = 0.0
@@ -165,6 +165,17 @@ def measure(
         cpu_share=_cpu_share(rows),
         stages={stage: median(row[stage] for row in stages) for stage in stages[0]},
     )
+
+
+def actions_of(
+    prepared: Prepared, rows: Sequence[Sequence[Mapping[str, Any]]], *, scale: float = 1.0
+) -> list[ActionTime]:
+    """Return what every action took beside its prediction. Arguments are those of `measure`."""
+    rounds = [
+        _stamps(prepared, [rank[number]["stamps"] for rank in rows])
+        for number in range(min(len(rank) for rank in rows))
+    ]
+    return action_times(prepared.program, _predicted_stamps(prepared), rounds, scale=scale)
 
 
 def spread(values: Sequence[float]) -> float:

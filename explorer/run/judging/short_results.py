@@ -107,6 +107,7 @@ def compare_short(
         engine=engine,
         numerics=numerics,
         stages=_stage_times(scaled, compare.predicted_stages(main), seen.stages),
+        actions=compare.actions_of(main, by_lane(main, rows("strategy"))),
         rounds=len(seen.rounds_s),
         engines=engines,
         error_spread_pct=compare.spread(errors),

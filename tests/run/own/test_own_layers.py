@@ -55,9 +55,8 @@ def test_llama() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    # torch multiplies groups of rows, one for each expert, in fp32 at most
     ("name", "dtype", "bound"),
-    [("t5", "fp64", EXACT), ("mixtral", "fp32", SINGLE)],
+    [("t5", "fp64", EXACT), ("mixtral", "fp64", EXACT), ("mixtral", "fp32", SINGLE)],
 )
 @pytest.mark.parametrize(("pipeline", "replicas"), [(2, 1), (4, 1), (1, 2), (2, 2)])
 def test_models_of_transformers(name: str, dtype: str, bound: float, pipeline: int, replicas: int) -> None:

@@ -17,6 +17,7 @@ from explorer.plan import Reference, Resolved, make_plan, resolve
 from explorer.run import make_experiment, validate
 from explorer.run.cases.likeness import SMALL
 from explorer.run.judging.calibrate import uncalibrated
+from explorer.run.own import own_scale
 from explorer.run.own.own_model import OwnModel
 from explorer.run.own.own_scale import FEWEST_TOKENS, own_scaled
 from explorer.run.spec import from_data, read_spec, to_data, write_spec
@@ -77,11 +78,11 @@ def test_blocks_go_in_equal_shares_and_stand_in_the_table(stack: Resolved) -> No
 
 
 def test_blocks_go_where_memory_is_short(stack: Resolved, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("explorer.run.own.own_scale._free_bytes", lambda: 2.5e5)
+    monkeypatch.setattr(own_scale, "_free_bytes", lambda: 2.5e5)
     scaled, _ = own_scaled(stack, ranks=2)
     assert isinstance(scaled.model, OwnModel)
     assert scaled.model.keep == (("blocks", 12, (0, 3, 6, 9)),)
-    monkeypatch.setattr("explorer.run.own.own_scale._free_bytes", lambda: 1e5)
+    monkeypatch.setattr(own_scale, "_free_bytes", lambda: 1e5)
     with pytest.raises(InputError, match="GiB on 2 ranks, however few blocks run"):
         own_scaled(stack, ranks=2)
 
@@ -108,7 +109,7 @@ def test_own_layers_run_where_there_is_code_and_stand_ins_say_why_elsewhere(
         assert made.engine == "likeness"
         assert why in made.stand_ins
         assert not any(isinstance(case.model, OwnModel) for case in made.spec.cases)
-    monkeypatch.setattr("explorer.run.own.own_scale.ELEMENT_S", 1.0)
+    monkeypatch.setattr(own_scale, "ELEMENT_S", 1.0)
     assert "takes some" in make_experiment(stack, ranks=2, rounds=1).stand_ins
     assert make_experiment(stack, engine="layers", ranks=2, rounds=1).engine == "layers"
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { barShares, courseShare, engineText, errorText, leftText, valueText } from "../src/run/words.js";
+import { paintedErrors } from "../src/common/errors.js";
+import { actionShares, barShares, courseShare, engineText, errorColours, errorText, leftText, valueText } from "../src/run/words.js";
 
 const plain = (text) => text.replaceAll("\u00a0", " ");
 
@@ -58,4 +59,14 @@ test("two engines in one sentence, none for one", () => {
   );
   assert.match(plain(engineText([own, { ...own, gradient: null }])), /330 ms on this interpreter, as long as .* by – and 2e-7/);
   assert.equal(engineText([]), "");
+});
+
+test("actions share one scale, and errors the layer graph's colours", () => {
+  const row = (action, predicted_s, measured_s, error, profile_error = null) => ({ stage: "stage 0", action, predicted_s, measured_s, error, profile_error });
+  const rows = [row("F", 1, 2, -0.5), row("B", 4, 4, 0, 0.25)];
+  assert.deepEqual([...actionShares(rows)], [["stage 0 F", [0.25, 0.5]], ["stage 0 B", [1, 1]]]);
+  const colours = errorColours(rows);
+  assert.equal(colours(-0.5).fill, "rgb(11 79 148)", "the largest error is as blue as can be");
+  assert.equal(colours(null), null, "nothing is known");
+  assert.deepEqual(colours(0.25), paintedErrors([-0.5, 0, 0.25]).colour(0.25));
 });

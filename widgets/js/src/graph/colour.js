@@ -1,7 +1,8 @@
 // What colour says about a node: a share of the largest on a log scale, or a signed error. No DOM.
 
+import { painted, paintedErrors } from "../common/errors.js";
 import { bytes, fixed, known, percent, seconds } from "../common/format.js";
-import { cividis, inkOn, logPosition, rgb } from "../common/scales.js";
+import { cividis, logPosition } from "../common/scales.js";
 
 /** @typedef {"time"|"memory"|"traffic"|"device"|"error"} Mode */
 
@@ -15,8 +16,6 @@ export const MODES = [
 ];
 
 const SPAN = 1e4; // the scale ends this far below its top: what is less is as dark as can be
-const LEAST_ERROR = 0.05; // a scale of noise would shout
-const MOST_ERROR = 1; // one layer of a few microseconds would make all others grey
 
 const VALUE = {
   time: (n) => (n.forward_s ?? 0) + (n.backward_s ?? 0),
@@ -25,20 +24,6 @@ const VALUE = {
   error: (n) => n.error,
   device: () => null,
 };
-
-const DIVERGING = ["0b4f94", "4d94c8", "b7d4e8", "eef0f2", "f7cf9f", "e08a30", "9c4600"].map((hex) =>
-  [0, 2, 4].map((i) => Number.parseInt(hex.slice(i, i + 2), 16)),
-);
-
-/** Blue below, orange above, at t in -1..1. @param {number} t @returns {number[]} */
-export function diverging(t) {
-  const at = ((Math.min(1, Math.max(-1, t)) + 1) / 2) * (DIVERGING.length - 1) * 0.999999;
-  const i = Math.floor(at);
-  return DIVERGING[i].map((v, k) => Math.round(v + (DIVERGING[i + 1][k] - v) * (at - i)));
-}
-
-/** CSS stops of the diverging scale, for its legend. */
-export const DIVERGING_STOPS = DIVERGING.map((colour) => rgb(colour)).join(", ");
 
 /**
  * The scale that all closed nodes shown share.
@@ -49,16 +34,14 @@ export function scaleOf(nodes, mode) {
   const values = nodes.filter((n) => !n.open).map((n) => VALUE[mode](n)).filter(known);
   if (mode === "device") return { low: 0, top: 0, colour: () => null };
   if (mode === "error") {
-    const top = Math.min(MOST_ERROR, Math.max(LEAST_ERROR, ...values.map(Math.abs)));
-    return { low: -top, top, colour: (n) => (known(n.error) ? painted(diverging(n.error / top)) : null) };
+    const { top, colour } = paintedErrors(values);
+    return { low: -top, top, colour: (n) => colour(n.error) };
   }
   const top = Math.max(...values, 0);
   const least = Math.min(...values.filter((v) => v > 0), top);
   const low = Math.max(least, top / SPAN);
   return { low, top, colour: (n) => painted(cividis(logPosition(VALUE[mode](n), low, top))) };
 }
-
-const painted = (colour) => ({ fill: rgb(colour), ink: inkOn(colour) });
 
 /** "+12 %", with its sign always. @param {number|null} error */
 export function errorText(error) {

@@ -1,9 +1,10 @@
 // Heading, search field, colour buttons and legend.
 
 import { h, heading, set } from "../common/dom.js";
+import { DIVERGING_STOPS } from "../common/errors.js";
 import { plural } from "../common/format.js";
 import { pictureButtons } from "../common/picture.js";
-import { DIVERGING_STOPS, legendOf, MODES } from "./colour.js";
+import { legendOf, MODES } from "./colour.js";
 
 export class Head {
   /** @param {HTMLElement} search @param {(mode: string) => void} choose a colour was asked for */

@@ -2,6 +2,7 @@
 
 import { bold, h, keyed, set, triangle } from "../common/dom.js";
 import { seconds } from "../common/format.js";
+import { makeActions } from "./actions.js";
 import { barShares, engineText, errorText, valueText } from "./words.js";
 
 /** The block of the last run that ended. @param {(action: string) => void} act */
@@ -27,6 +28,7 @@ export function makeResult(act) {
   );
   const stages = h("p", { class: "run-stages" });
   const layers = makeLayers(act);
+  const actions = makeActions();
   const engines = h("p", { class: "run-engines" });
   const checks = h("ul", { class: "run-checks" });
   const more = h("p", { class: "run-more sx-sub" });
@@ -40,6 +42,7 @@ export function makeResult(act) {
     verdict,
     about,
     h("div", { class: "run-columns" }, h("div", { class: "run-left" }, table, stages, layers.element, engines, more), h("div", { class: "run-right" }, checks, less.element, yes.element, no.element)),
+    actions.element,
   );
   return {
     element,
@@ -63,6 +66,7 @@ export function makeResult(act) {
       );
       set(stages, { text: stageText(result.stages) });
       stages.hidden = !result.stages.length;
+      actions.draw(result.actions ?? []);
       layers.draw(result.layers ?? [], Boolean(result.errors));
       less.draw(result.shortened ?? []);
       set(engines, { text: engineText(result.engines ?? []) });

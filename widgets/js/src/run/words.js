@@ -1,5 +1,6 @@
 // Text and lengths of a run's picture. No DOM.
 
+import { paintedErrors } from "../common/errors.js";
 import { bytes, DASH, fixed, known, MINUS, percent, seconds } from "../common/format.js";
 
 const NBSP = "\u00a0";
@@ -41,6 +42,15 @@ export function barShares(rows) {
   const widest = Math.max(1e-12, ...parts.flatMap((row) => [row.predicted ?? 0, row.measured ?? 0]));
   return new Map(parts.map((row) => [row.name, [(row.predicted ?? 0) / widest, (row.measured ?? 0) / widest]]));
 }
+
+/** Shares of the longest action, 0 to 1, by stage and action. @param {any[]} rows */
+export function actionShares(rows) {
+  const longest = Math.max(1e-12, ...rows.flatMap((row) => [row.predicted_s, row.measured_s]));
+  return new Map(rows.map((row) => [`${row.stage} ${row.action}`, [row.predicted_s / longest, row.measured_s / longest]]));
+}
+
+/** Colours of all errors of a table, on one scale. @param {any[]} rows @returns {(error: number|null) => {fill: string, ink: string}|null} */
+export const errorColours = (rows) => paintedErrors(rows.flatMap((row) => [row.error, row.profile_error]).filter(known)).colour;
 
 /** "about 12 s left" @param {number|null} left */
 export function leftText(left) {
