@@ -133,6 +133,7 @@ def test_the_name_of_an_area_does_not_touch_its_edges(
     for area, words in (("perhaps", "may fit"), ("no room", "does not fit")):
         xs, name = chart.traces[area].x, chart.traces[area + " text"]
         assert name.text[0].replace("<br>", " ") == words
+        assert name.y[0] > sum(chart.widget.layout.yaxis.range) / 2, "away from the names of the bests"
         if name.textposition == "middle left":
             assert name.x == (min(xs),)
             assert "<br>" not in name.text[0]

@@ -161,7 +161,8 @@ class FrontierPart:
             self._lines(area, box(low, high) if drawn else [])
             room_px = math.inf if upright else (high - low) / (last - ends[0]) * view.size_px[0]
             text, inside = name_within(words, room_px)
-            middle, share = (low + high) / 2, 0.5 if upright else lines * LINE_PX / view.size_px[1]
+            # at the top: the bests of the searchers, which have names, are at the bottom
+            middle, share = (low + high) / 2, 0.5 if upright else 1 - lines * LINE_PX / view.size_px[1]
             x, y = middle if inside else low, side + share * (other - side)
             self._lines(f"{area} text", [(y, x) if upright else (x, y)] if drawn else [])
             self.traces[f"{area} text"].update(
