@@ -100,14 +100,20 @@ class Page(Workbench):
         self.page.goto(self.lab.url(f"{name}.ipynb"))
         self.ready()
 
-    def ready(self) -> None:
+    def ready(self, limit_s: float = 60.0) -> None:
         """Wait until the notebook that is opened can be run."""
-        self.page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
-        self.page.wait_for_function(IDLE, timeout=60_000)
+        self.page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=limit_s * 1e3)
+        self.page.wait_for_function(IDLE, timeout=limit_s * 1e3)
         self.page.evaluate(CLOCKS)
         self.page.evaluate(
             "() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 0; return 1; }"
         )
+
+    def save(self) -> None:
+        """Save the notebook: JupyterLab asks a person first who leaves one that is not saved. What it would
+        show again are outputs of a kernel that was restarted since, whose widgets are not there any more.
+        """
+        self.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save').then(() => 1)")
 
     def run_cell(self, number: int, selector: str = "", ready: str = "null", limit_s: float = 90.0) -> float:
         """Run a cell; milliseconds until something it shows is painted, or until it has ended."""

@@ -49,6 +49,11 @@ class Strain:
     reload_every: int = 0
     """Gestures between two loads of the page; 0 for none."""
 
+    @property
+    def patience(self) -> float:
+        """How many times longer JupyterLab is waited for than on a page that is not slowed down."""
+        return max(1.0, self.throttle / 4)
+
 
 def session(page: Page, count: int, seed: int, strain: Strain = Strain()) -> bool:
     """Do `count` random gestures and print the memory; whether nothing went wrong and nothing grew."""
@@ -75,8 +80,9 @@ def session(page: Page, count: int, seed: int, strain: Strain = Strain()) -> boo
             restart(page, strain)
         elif strain.reload_every and number % strain.reload_every == 0:
             wrong += figures(page, number)
+            page.save()
             page.page.reload()
-            page.ready()
+            page.ready(60.0 * strain.patience)
             begin(page, strain)
         if number % ROUND == 0 or number == count:
             wrong += figures(page, number)
@@ -91,7 +97,7 @@ def begin(page: Page, strain: Strain) -> None:
     slow = page.page.context.new_cdp_session(page.page)
     slow.send("Emulation.setCPUThrottlingRate", {"rate": strain.throttle})
     page.run_cell(0)
-    page.run_cell(1, ".b-chip", limit_s=90.0 * max(1, strain.throttle / 4))
+    page.run_cell(1, ".b-chip", limit_s=90.0 * strain.patience)
     page.page.wait_for_timeout(2000)
 
 

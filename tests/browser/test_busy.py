@@ -124,6 +124,11 @@ def test_opening_a_file_says_so_and_can_be_cancelled(bench: Workbench, slow_step
     page.locator(CANCEL).click()
     page.wait_for_selector(CANCEL, state="detached")
     assert bench.ask("len(explorer.history.points)") == states
+    field.press("Enter")
+    page.wait_for_selector(CANCEL)
+    field.press("Escape")
+    page.wait_for_selector(CANCEL, state="detached")
+    assert bench.ask("len(explorer.history.points)") == states
     assert bench.lane_of("layers.3") == "1"
     assert not page.evaluate(STALE)
 
@@ -131,7 +136,7 @@ def test_opening_a_file_says_so_and_can_be_cancelled(bench: Workbench, slow_step
     page.evaluate(DROP, text)
     page.wait_for_selector(CANCEL)
     assert "Opening dropped.yaml" in page.inner_text(".t-text")
-    page.locator(CANCEL).click()
+    page.keyboard.press("Escape")
     page.wait_for_selector(CANCEL, state="detached")
     assert bench.ask("len(explorer.history.points)") == states
     page.evaluate(DROP, text)

@@ -278,8 +278,22 @@ def test_files_are_greyed_while_they_are_computed(open_page: Open) -> None:
     assert page.page.get_attribute(".sx-export", "data-state") == "computing"
     assert page.page.get_attribute("[role=tabpanel]", "aria-busy") == "true"
     assert "computing" in page.text(".sx-head .sx-sub")
+    assert page.page.locator(".ex-buttons button:enabled").count() == 0
     page.receive("export", view=view)
     assert page.page.get_attribute(".sx-export", "data-state") == "ready"
+    assert page.page.locator(".ex-buttons button:disabled").count() == 0
+
+
+def test_files_of_another_target_than_the_one_chosen_cannot_be_taken(open_page: Open) -> None:
+    page = open_page()
+    show(page, sample.view("megatron"))
+    page.page.click("[data-target=torchrun]")
+    assert page.page.get_attribute(".sx-export", "data-state") == "computing"
+    assert page.page.locator(".ex-buttons button:enabled").count() == 0
+    page.receive("export", view=sample.view("torchrun"))
+    assert page.page.get_attribute(".sx-export", "data-state") == "ready"
+    name, _ = saved(page, lambda: page.page.click("[data-action=download-zip]"))
+    assert name == "torchrun.zip"
 
 
 def test_a_check_that_would_take_long_is_a_button(open_page: Open) -> None:

@@ -170,6 +170,26 @@ def test_empty_widgets_draw(open_page: Open, widget: type) -> None:
     assert "cluster.yaml" in page.text(".sx-notice")
 
 
+def test_buttons_of_the_bar_stand_behind_its_last_field_where_there_is_room(open_page: Open) -> None:
+    page = open_page(width=1230)
+    fields = [
+        {"key": f"f{i}", "label": f"Field {i}", "kind": "text", "value": "", "width_px": 110}
+        for i in range(12)
+    ]
+    fields[-2]["error"] = "not a name that is known here"
+    buttons = [{"action": name, "label": name, "enabled": True} for name in ("search", "compare_all")]
+    page.show("controls", Controls(view={"fields": fields, "buttons": buttons}))
+    box = (
+        "(all) => all.map((e) => { const r = e.getBoundingClientRect(); return [r.top, r.bottom, r.right]; })"
+    )
+    inputs, places = (page.page.eval_on_selector_all(name, box) for name in (".c-input", ".c-field"))
+    bar, button = (page.page.eval_on_selector_all(name, box)[0] for name in (".c-bar", ".c-buttons"))
+    assert len({top for top, _, _ in inputs}) == 2, "an error below a field moves no other field"
+    assert inputs[-1][0] <= button[0]
+    assert button[1] <= max(bottom for _, bottom, _ in places) + 1, "no third row"
+    assert button[2] == pytest.approx(bar[2], abs=1)
+
+
 def test_a_field_that_is_worked_out_is_ended_once_and_by_its_own_bar(open_page: Open) -> None:
     """Tabs have bars of the same workbench: another request to end would end what waits its turn."""
     page = open_page()

@@ -23,9 +23,9 @@ from explorer.workload import default_workload
 from widgets.search.charts import SearchChart
 from widgets.search.curves import MOST_LEADERS
 from widgets.search.found import Found
-from widgets.search.labels import LINE_PX
+from widgets.search.labels import CHARACTER_PX, EDGE_PX, LINE_PX
 from widgets.search.points import Frame, bests_of, clear, frontier_of, staircase
-from widgets.search.sizes import LOWER_PX
+from widgets.search.sizes import LEFT_PX, LOWER_PX, RIGHT_PX
 from widgets.search.task import Entrant, Spot
 
 PROBLEM = Problem(
@@ -121,6 +121,26 @@ def test_every_trace_holds_what_it_is_named_after(
     assert min(chart.traces["no room"].x) == 80.0
     assert (min(chart.traces["perhaps"].x), max(chart.traces["perhaps"].x)) == (76.0, 80.0)
     assert {trace.name for trace in chart.widget.data} >= {"megatron", "exhaustive"}
+
+
+@pytest.mark.parametrize("width_px", [320, 460, 1600])
+def test_the_name_of_an_area_does_not_touch_its_edges(
+    chart: SearchChart, entrants: list[Entrant], yours: Candidate, width_px: int
+) -> None:
+    draw(chart, entrants, [], yours, width_px=width_px)
+    low, high = chart.widget.layout.xaxis.range
+    px = (width_px - LEFT_PX - RIGHT_PX) / (high - low)
+    for area, words in (("perhaps", "may fit"), ("no room", "does not fit")):
+        xs, name = chart.traces[area].x, chart.traces[area + " text"]
+        assert name.text[0].replace("<br>", " ") == words
+        assert name.y[0] > sum(chart.widget.layout.yaxis.range) / 2, "away from the names of the bests"
+        if name.textposition == "middle left":
+            assert name.x == (min(xs),)
+            assert "<br>" not in name.text[0]
+            continue
+        wide = max(CHARACTER_PX * len(line) for line in name.text[0].split("<br>"))
+        assert name.x == ((min(xs) + max(xs)) / 2,)
+        assert (max(xs) - min(xs)) * px >= wide + 2 * EDGE_PX
 
 
 def test_curves_are_drawn_over_seconds_or_evaluations(

@@ -14,7 +14,7 @@ from explorer.base.units import GIB, format_bytes, format_seconds
 from explorer.search import Objective
 
 from .found import Found
-from .labels import place
+from .labels import LINE_PX, name_within, place
 from .points import (
     At,
     Frame,
@@ -152,15 +152,22 @@ class FrontierPart:
             edge = [(low, side), (low, other), (high, other), (high, side)]
             return [(y, x) if upright else (x, y) for x, y in edge]
 
-        def text(low: float, high: float, share: float) -> list[At]:
-            x, y = (low + high) / 2, side + share * (other - side)
-            return [((side + 0.5 * (other - side)), x)] if upright else [(x, y)]
-
-        here, band = "memory" in names and capacity < last, capacity > fits
-        self._lines("no room", box(capacity, last) if here else [])
-        self._lines("no room text", text(capacity, last, 0.05) if here else [])
-        self._lines("perhaps", box(fits, capacity) if here and band else [])
-        self._lines("perhaps text", text(fits, capacity, 0.12) if here and band else [])
+        here = "memory" in names and capacity < last
+        for area, low, high, words, lines in (
+            ("no room", capacity, last, "does not fit", 1.2),
+            ("perhaps", min(fits, capacity), capacity, "may fit", 2.4),
+        ):
+            drawn = here and low < high
+            self._lines(area, box(low, high) if drawn else [])
+            room_px = math.inf if upright else (high - low) / (last - ends[0]) * view.size_px[0]
+            text, inside = name_within(words, room_px)
+            # at the top: the bests of the searchers, which have names, are at the bottom
+            middle, share = (low + high) / 2, 0.5 if upright else 1 - lines * LINE_PX / view.size_px[1]
+            x, y = middle if inside else low, side + share * (other - side)
+            self._lines(f"{area} text", [(y, x) if upright else (x, y)] if drawn else [])
+            self.traces[f"{area} text"].update(
+                text=[text], textposition="middle center" if inside else "middle left"
+            )
 
     def _draw_axes(self, bests: list[Pick], view: _View) -> None:
         beyond = outside(view.frame, [view.at(pick.values) for pick in bests])
@@ -264,11 +271,11 @@ _HOVER = "%{customdata}<extra></extra>"
 _TRACES: dict[str, dict[str, Any]] = {
     "perhaps": {"mode": "lines", "fill": "toself", "line": {"width": 0}, "hoverinfo": "skip",
                 "fillcolor": "rgba(128,128,128,.12)"},
-    "perhaps text": {"mode": "text", "text": ["may fit"], "hoverinfo": "skip"},
+    "perhaps text": {"mode": "text", "hoverinfo": "skip"},
     "no room": {"mode": "lines", "fill": "toself", "line": {"width": 1}, "hoverinfo": "skip",
                 "fillcolor": "rgba(128,128,128,.05)",
                 "fillpattern": {"shape": "/", "size": 7, "solidity": 0.12, "fillmode": "overlay"}},
-    "no room text": {"mode": "text", "text": ["does not fit"], "hoverinfo": "skip"},
+    "no room text": {"mode": "text", "hoverinfo": "skip"},
     "bound": {"mode": "lines", "line": {"width": 1, "dash": "dash"}, "hoverinfo": "skip"},
     "bound text": {"mode": "text", "textposition": "top center", "hoverinfo": "skip"},
     "costed": {"mode": "markers", "marker": {"size": 4, "opacity": 0.55}, "hovertemplate": _HOVER},

@@ -8,6 +8,8 @@ from .points import At, Frame
 
 CHARACTER_PX, LINE_PX, GAP_PX = 6.5, 14.0, 8.0
 """Size of text at 11 px, and distance from a point to its name."""
+EDGE_PX = 4.0
+"""Least distance of a name from the edges of the area that it stands in."""
 SIDES = (
     "top right", "bottom right", "top left", "bottom left", "middle right", "middle left", "top center",
     "bottom center",
@@ -25,6 +27,23 @@ MOST_OUTSIDE = 0.04
 """Share of a name that may stand outside of the drawing."""
 
 Box = tuple[float, float, float, float]
+
+
+def name_within(words: str, room_px: float) -> tuple[str, bool]:
+    """Write the name of an area of a width in pixels: on one line, else its last word on a second one.
+
+    Returns:
+        The name with `<br>` for a new line, and whether it stays clear of the area's edges; where it cannot
+        it is written on one line, to stand beside the area.
+
+    >>> name_within("may fit", 60), name_within("may fit", 30), name_within("may fit", 12)
+    (('may fit', True), ('may<br>fit', True), ('may fit', False))
+    """
+    first, _, last = words.rpartition(" ")
+    for lines in ([words], [first, last]):
+        if CHARACTER_PX * max(map(len, lines)) + 2 * EDGE_PX <= room_px:
+            return "<br>".join(lines), True
+    return words, False
 
 
 def place(

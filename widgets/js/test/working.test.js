@@ -20,8 +20,48 @@ function page(t) {
     (work) => heard.push(work && work.text),
   );
   const state = { pending: false };
-  return { heard, stop, state, telling: (bench) => new Telling(() => bench, () => state.pending) };
+  const inside = {};
+  const root = { closest: () => ({ contains: (element) => element === inside }) };
+  return { heard, stop, state, inside, telling: (bench) => new Telling(() => bench, () => state.pending, root) };
 }
+
+/** Press a key somewhere; whether anybody had a use for it. */
+function press(key, target) {
+  const event = new Event("keydown", { cancelable: true });
+  Object.defineProperties(event, { key: { value: key }, target: { value: target } });
+  document.dispatchEvent(event);
+  return event.defaultPrevented;
+}
+
+test("Escape ends what is said to be under way, within this workbench or with the focus nowhere", (t) => {
+  const { state, inside, telling } = page(t);
+  document.body = {};
+  let ended = 0;
+  const unheard = onEnough(
+    () => "b1",
+    () => ended++,
+  );
+  const own = telling("b1");
+  state.pending = true;
+  own.begin("Opening plan.yaml");
+  assert.ok(!press("Escape", inside), "nothing is said yet");
+  t.mock.timers.tick(SAID_AFTER_MS);
+  assert.ok(!press("Escape", {}), "another part of the page");
+  assert.ok(!press("Enter", inside));
+  assert.equal(ended, 0);
+  assert.ok(press("Escape", inside));
+  assert.ok(press("Escape", document.body));
+  assert.equal(ended, 2);
+  state.pending = false;
+  own.answered();
+  assert.ok(!press("Escape", inside), "it is over");
+  state.pending = true;
+  own.begin("Opening plan.yaml");
+  t.mock.timers.tick(SAID_AFTER_MS);
+  own.stop();
+  assert.ok(!press("Escape", inside), "the widget is gone");
+  unheard();
+});
 
 test("what takes a moment is said, and that it is done", (t) => {
   const { heard, state, telling, stop } = page(t);

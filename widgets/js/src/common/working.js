@@ -25,11 +25,26 @@ const MOST_NAME = 48;
 /** What opening a file makes the kernel do. @param {string} name path or name of the file, or a plan as a text */
 export const openingWords = (name) => `Opening ${name.length > MOST_NAME ? `${name.slice(0, MOST_NAME)}…` : name}`;
 
-/** Says what is under way once it takes a moment, how far it is, and when it is done. */
+/** Says what is under way once it takes a moment, how far it is, and when it is done. While it says so Escape ends it. */
 export class Telling {
-  /** @param {() => string} bench @param {() => boolean} pending whether an answer is outstanding */
-  constructor(bench, pending) {
-    Object.assign(this, { bench, pending, timer: 0, work: null, told: false });
+  /**
+   * @param {() => string} bench @param {() => boolean} pending whether an answer is outstanding
+   * @param {HTMLElement} root of the widget that waits
+   */
+  constructor(bench, pending, root) {
+    Object.assign(this, { bench, pending, root, timer: 0, work: null, told: false });
+    this.onKey = (event) => {
+      if (event.key !== "Escape" || event.isComposing || !this.concerns(event.target)) return;
+      event.preventDefault();
+      event.stopPropagation();
+      enough(bench());
+    };
+  }
+
+  /** Is a key meant for this workbench? Its focus is in it, or nowhere. */
+  concerns(target) {
+    const frame = this.root.closest(".xp-frame") ?? this.root;
+    return target === document.body || frame.contains(target);
   }
 
   begin(text, key = "") {
@@ -58,7 +73,14 @@ export class Telling {
     this.told = false;
   }
 
+  /** The widget is gone; what it asked for goes on. */
+  stop() {
+    clearTimeout(this.timer);
+    document.removeEventListener("keydown", this.onKey, { capture: true });
+  }
+
   tell(work) {
+    document[work ? "addEventListener" : "removeEventListener"]("keydown", this.onKey, { capture: true });
     send(WORKING, { bench: this.bench(), work });
   }
 }

@@ -1,27 +1,15 @@
-// The field that is worked out: marked at once, said below it after a second; Escape anywhere in the workbench ends it.
+// The field that is worked out: marked at once, said below it after a second.
 
 import { h, set } from "../common/dom.js";
-import { enough, sinceWords } from "../common/working.js";
+import { sinceWords } from "../common/working.js";
 
 /** So often the seconds are counted on. */
 const COUNT_MS = 1000;
 
 export class BusyField {
-  /** @param {HTMLElement} root of the bar @param {() => string} bench */
-  constructor(root, bench) {
-    Object.assign(this, { root, bench, work: null, timer: 0 });
-    this.onKey = (event) => {
-      if (event.key !== "Escape" || event.isComposing || !this.concerns(event.target)) return;
-      event.preventDefault();
-      event.stopPropagation();
-      enough(bench());
-    };
-  }
-
-  /** Is a key meant for this workbench? Its focus is in it, or nowhere. */
-  concerns(target) {
-    const frame = this.root.closest(".xp-frame") ?? this.root;
-    return target === document.body || frame.contains(target);
+  /** @param {HTMLElement} root of the bar */
+  constructor(root) {
+    Object.assign(this, { root, work: null, timer: 0 });
   }
 
   /** @param {{key: string, text: string, since: number}|null} work */
@@ -29,7 +17,6 @@ export class BusyField {
     if (Boolean(work) !== Boolean(this.work)) {
       clearInterval(this.timer);
       if (work) this.timer = setInterval(() => this.draw(), COUNT_MS);
-      document[work ? "addEventListener" : "removeEventListener"]("keydown", this.onKey, true);
     }
     this.work = work;
     this.draw();

@@ -24,8 +24,8 @@ function render({ model, el }) {
   root.append(h("div", { class: "c-bar" }, fields, buttons));
   const sync = new Sync(model, ["view"], draw);
   const bench = () => model.get("bench") ?? "";
-  const telling = new Telling(bench, () => sync.pending);
-  const busy = new BusyField(root, bench);
+  const telling = new Telling(bench, () => sync.pending, root);
+  const busy = new BusyField(root);
   const ends = [
     onWorking(bench, (work) => busy.show(telling.told ? work : null)), // tabs have bars of their own
     onEnough(bench, () => {
@@ -57,6 +57,7 @@ function render({ model, el }) {
     model.off("change:doing", doing);
     for (const end of ends) end();
     busy.stop();
+    telling.stop();
     sync.close();
     close();
     root.remove();

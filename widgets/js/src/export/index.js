@@ -25,7 +25,9 @@ function render({ model, el }) {
   const sync = new Sync(model, ["view", "target", "file"], draw, true);
   function draw() {
     const view = model.get("view") ?? {};
-    page.draw(view, model.get("target"), model.get("file"), Boolean(view.pending) || sync.pending);
+    const target = model.get("target");
+    const other = Boolean(view.target) && view.target !== target; // chosen a moment ago: what is shown is not its own
+    page.draw(view, target, model.get("file"), Boolean(view.pending) || sync.pending || other);
   }
   draw();
   return () => {
@@ -118,7 +120,7 @@ function makePage(root, tell) {
       const address = safeAddress(view.documentation);
       set(documentation, { text: `Documentation of ${view.target}`, href: address });
       documentation.hidden = !address;
-      for (const button of buttons.children) button.disabled = !file;
+      for (const button of buttons.children) button.disabled = !file || pending; // nobody takes away the files of another target or a former plan
       drawRefusals(refusals, view, () => tell.act("use_nearest"));
       drawAnswers(answers, view);
       drawChanges(changes, view, async (file) => {

@@ -49,7 +49,7 @@ function render({ model, el }) {
   root.append(head, offer, h("div", { class: "h-scroll", tabindex: "-1" }, table), copying, empty, files.element, shared.element, saved, remarks);
   const sync = new Sync(model, ["view"], draw, true);
   const bench = () => model.get("bench") ?? "";
-  const telling = new Telling(bench, () => sync.pending);
+  const telling = new Telling(bench, () => sync.pending, root);
   const unheard = onEnough(bench, () => telling.told && model.send({ cancel: true }));
   const loaded = () => save();
   model.on("change:download", loaded);
@@ -171,6 +171,7 @@ function render({ model, el }) {
   return () => {
     model.off("change:download", loaded);
     unheard();
+    telling.stop();
     sync.close();
     close();
     root.remove();

@@ -35,7 +35,7 @@ function render({ model, el }) {
   root.append(tiles, sure.element, own.element, verdict, why.element);
   const sync = new Sync(model, ["view"], () => changed());
   const bench = () => model.get("bench") ?? "";
-  const telling = new Telling(bench, () => sync.pending);
+  const telling = new Telling(bench, () => sync.pending, root);
   let preview = null;
   let working = null; // what the kernel does for the bar, and since when
   let frame = 0;
@@ -114,6 +114,7 @@ function render({ model, el }) {
     unwork();
     undrop();
     unheard();
+    telling.stop();
     tour.close();
     board.stop();
     cancelAnimationFrame(frame);
