@@ -126,7 +126,9 @@ def without_what_is_made_again(report: Report) -> Report:
         return report
     program, prices = report.timeline.program, report.timeline.prices
     memory = tuple(
-        replace(item, recompute_peak_bytes_per_sample=0.0) if stage.recompute == "selective" else item
+        replace(item, recompute_peak_bytes_per_sample=0.0, recompute_in_turn_bytes_per_sample=0.0)
+        if stage.recompute == "selective"
+        else item
         for item, stage in zip(prices.memory, prices.pricer.stages, strict=True)
     )
     at = MEMORY_PARTS.index("activations")

@@ -210,7 +210,7 @@ def test_no_order_runs_more_forwards_first_than_it_keeps(
     )  # fmt: skip
     luck, active, simulated = random.Random(schedule.name), 0, 0
     blocks = [block for block in opened(problem) if block.costs.row == 1]
-    for block, _ in product(blocks, range(SAMPLE // 2)):
+    for block, _ in product(blocks, range(SAMPLE)):
         assert bounds_forwards(problem, block.costs, schedule)
         degrees = block.degrees(luck.randrange(len(block.guess)))
         frame = Frames(problem).of(schedule, len(block.order), 1)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from explorer.tasks.program import (
     REMADE,
     REMADE_BEFORE,
+    REMADE_IN_TURN,
     REMADE_REST,
     REMADE_WHOLE,
     SAVED,
@@ -89,6 +90,7 @@ def _changes(work: Lowering, slot: Slot, split: set[int]) -> list[Change]:
         remakes=section.recomputes and not before,
         remade_before=before,
         leaves=slot.kind == I and section.stage in split,
+        whole=slot.kind == B and section.stage not in split,
     )
 
 
@@ -100,12 +102,12 @@ def _of_forward(n: int, *, again: bool, training: bool) -> list[Change]:
     return [made] if training else [made, Change(-n, SAVED, at_end=True)]
 
 
-def _of_backward(n: int, *, remakes: bool, remade_before: bool, leaves: bool) -> list[Change]:
+def _of_backward(n: int, *, remakes: bool, remade_before: bool, leaves: bool, whole: bool) -> list[Change]:
     """Return the changes of a backward, or of its half that leaves the weight gradient for later."""
-    found = []
+    found, part = [], REMADE_IN_TURN if whole else REMADE
     if remakes:
-        found.append(Change(n, REMADE, at_end=False))
-        found.append(Change(-n, REMADE, at_end=True))
+        found.append(Change(n, part, at_end=False))
+        found.append(Change(-n, part, at_end=True))
     found.append(Change(-n, SAVED, at_end=True))
     if remade_before:
         found.append(Change(-n, REMADE_WHOLE, at_end=True))
