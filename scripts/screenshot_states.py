@@ -252,6 +252,24 @@ def graph(bench: Any) -> str:
     return ".xp-frame [data-widget=graph]"
 
 
+def card(bench: Any) -> str:
+    """The card of a layer, whose block is made again."""
+    bench.do("explorer.set(tensor=2)")
+    bench.do("setattr(explorer.graph, 'opened', ['layers.3/*'])")
+    bench.settled()
+    bench.page.wait_for_selector("[data-node='layers.3.mlp.up']")
+    bench.page.click("[data-node='layers.3.mlp.up']")
+    bench.page.locator('[data-scope="kept_for"][data-for="block"]').click()
+    rows = bench.page.locator('[data-card="memory"] [data-choice]')
+    rows.first.wait_for()
+    again = rows.filter(has_text="Recompute the block").first
+    bench.until(lambda: "%" in again.inner_text(), "what it comes to is simulated")
+    again.click()
+    bench.until(lambda: again.get_attribute("aria-checked") == "true", "it is made again")
+    bench.settled()
+    return ".xp-frame [data-widget=graph]"
+
+
 def big(bench: Any) -> str:
     """64 lanes on 16 nodes."""
     bench.do("explorer.set(model='gpt3-175b')")
@@ -299,6 +317,7 @@ STATES: dict[str, State] = {
     "cursor": cursor,
     "order": order,
     "graph": graph,
+    "card": card,
     "searching": searching,
     "searched": searched,
     "frontier": frontier,
