@@ -95,7 +95,7 @@ def _finish(scene: Scene, tiles: dict[str, dict[str, Any]], single: Baseline | N
     if single is not None:
         ratio = single.report.step_time_s / report.step_time_s
         fitted = "" if single.report.feasible else ", if it fitted"
-        times = f"{ratio:.3g}" if ratio < 1000 else f"{float(f'{ratio:.3g}'):.0f}"
+        times = f"{ratio:.3g}" if ratio < 1000 else f"{float(f'{ratio:.3g}') / 1000:.3g}k"
         throughput["note"] = f"{times} × {single.name}{fitted}"
     if tiles["mfu"]["value"] is None:
         tiles["mfu"]["note"] = NO_FLOPS

@@ -7,7 +7,18 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widgets.search.labels import MOST_COVERED_PX2, SPARE_PX2, _area, _box, _outside, _overlap, place
+from widgets.search.labels import (
+    CHARACTER_PX,
+    LINE_PX,
+    MOST_COVERED_PX2,
+    SPARE_PX2,
+    _area,
+    _box,
+    _outside,
+    _overlap,
+    box_of,
+    place,
+)
 from widgets.search.points import FAR, Frame, ends_of, highest, name_of, room_ends
 
 SIZE = (388.0, 207.0)
@@ -34,6 +45,26 @@ def test_no_name_stands_on_another(drawn: list[tuple[float, float, str]]) -> Non
     assert all(sum(_overlap(box, mark) for mark in marks) <= MOST_COVERED_PX2 for box in boxes[1:])
     frame = (0.0, 0.0, *SIZE)
     assert all(_outside(box, frame) <= 0.04 * _area(box) + 1e-9 for box in boxes[1:])
+
+
+@given(POINTS, st.floats(30.0, 360.0), st.sampled_from(["may<br>fit", "does not fit"]))
+def test_no_name_stands_on_that_of_an_area(
+    drawn: list[tuple[float, float, str]], x: float, words: str
+) -> None:
+    taken = box_of(words, (x, 20.0), "middle center")
+    at, names = [(x, y) for x, y, _ in drawn], [name for _, _, name in drawn]
+    for (px, py), name, side in list(
+        zip(at, names, place(at, names, FRAME, SIZE, taken=[taken]), strict=True)
+    )[1:]:
+        assert not side or _overlap(_box(*FRAME.pixels((px, py), SIZE), name, side), taken) <= SPARE_PX2
+
+
+def test_the_box_of_an_areas_name() -> None:
+    wide, tall = CHARACTER_PX * len("may"), LINE_PX
+    assert box_of("may<br>fit", (100.0, 50.0), "middle center") == (
+        100 - wide / 2, 50 - tall, 100 + wide / 2, 50 + tall,
+    )  # fmt: skip
+    assert box_of("may fit", (100.0, 50.0), "middle left")[2] == 100.0
 
 
 def test_names_at_one_place_are_left_out_but_one() -> None:

@@ -14,7 +14,7 @@ from explorer.base.units import GIB, format_bytes, format_seconds
 from explorer.search import Objective
 
 from .found import Found
-from .labels import LINE_PX, name_within, place
+from .labels import LINE_PX, Box, box_of, name_within, place
 from .points import (
     At,
     Frame,
@@ -96,10 +96,10 @@ class FrontierPart:
         edge = sorted(view.at(pick.values) for pick in frontier)
         self._lines("frontier", staircase(edge, view.frame.right) if len(scales) == 2 else [])
         crowd = [view.at(values) for values in (*(p.values for p in frontier), *(s.point for s in shown))]
-        self._draw_names(bests, names, own, crowd, view)
+        taken = self._draw_room(found, view)
+        self._draw_names(bests, names, own, crowd, taken, view)
         room = found.capacity_bytes / GIB if scales[1].name == "memory" else math.inf
         self._draw_bound(found.bound, min(room, view.frame.right), view)
-        self._draw_room(found, view)
         self._draw_axes(bests, view)
         self._draw_theme(inks)
         self._draw_colours(bests, frontier, view, inks)
@@ -117,13 +117,19 @@ class FrontierPart:
         self.traces[name].update(x=[x for x, _ in points], y=[y for _, y in points])
 
     def _draw_names(
-        self, bests: list[Pick], names: list[str], own: Values, crowd: list[At], view: _View
+        self,
+        bests: list[Pick],
+        names: list[str],
+        own: Values,
+        crowd: list[At],
+        taken: list[Box],
+        view: _View,
     ) -> None:
         at = [view.at(pick.values) for pick in bests]
         order = sorted(range(len(at)), key=lambda i: at[i][1])  # the best are named before room runs out
         sides = place(
             [view.at(own), *(at[i] for i in order)], ["yours", *(names[i] for i in order)], view.frame,
-            view.size_px, crowd=crowd,
+            view.size_px, crowd=crowd, taken=taken,
         )  # fmt: skip
         side_of = dict(zip(order, sides[1:], strict=True))
         self.traces["bests"].update(
@@ -140,8 +146,13 @@ class FrontierPart:
         self._lines("bound text", [(frame.left + middle, height)])
         self.traces["bound text"].update(text=[f"lower bound {bound_words(up, bound)}"])
 
-    def _draw_room(self, found: Found, view: _View) -> None:
-        """Shade where devices have no room, and where they may have, if memory is across or up."""
+    def _draw_room(self, found: Found, view: _View) -> list[Box]:
+        """Shade where devices have no room, and where they may have, if memory is across or up.
+
+        Returns:
+            The boxes of the names of these areas, in pixels.
+        """
+        taken = []
         fits, capacity = found.fits_bytes / GIB, found.capacity_bytes / GIB
         frame, names = view.frame, [scale.name for scale in view.scales[:2]]
         upright = names.index("memory") == 0 if "memory" in names else False
@@ -164,10 +175,11 @@ class FrontierPart:
             # at the top: the bests of the searchers, which have names, are at the bottom
             middle, share = (low + high) / 2, 0.5 if upright else 1 - lines * LINE_PX / view.size_px[1]
             x, y = middle if inside else low, side + share * (other - side)
-            self._lines(f"{area} text", [(y, x) if upright else (x, y)] if drawn else [])
-            self.traces[f"{area} text"].update(
-                text=[text], textposition="middle center" if inside else "middle left"
-            )
+            at, position = (y, x) if upright else (x, y), "middle center" if inside else "middle left"
+            self._lines(f"{area} text", [at] if drawn else [])
+            self.traces[f"{area} text"].update(text=[text], textposition=position)
+            taken += [box_of(text, frame.pixels(at, view.size_px), position)] if drawn else []
+        return taken
 
     def _draw_axes(self, bests: list[Pick], view: _View) -> None:
         beyond = outside(view.frame, [view.at(pick.values) for pick in bests])

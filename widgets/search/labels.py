@@ -52,6 +52,7 @@ def place(
     frame: Frame,
     size_px: tuple[float, float],
     crowd: Sequence[At] = (),
+    taken: Sequence[Box] = (),
 ) -> list[str]:
     """Choose the side of each name: the first one that is free, else the one that covers the fewest points.
 
@@ -64,13 +65,14 @@ def place(
         frame: ends of the axes.
         size_px: width and height of the drawing.
         crowd: data coordinates of points without names, which a name rather leaves free.
+        taken: boxes in pixels of other texts, on which no name stands.
     """
     at = [frame.pixels(point, size_px) for point in points]
     points_px: list[Box] = [(x - 6, y - 6, x + 6, y + 6) for x, y in at]
     around = (frame.pixels(point, size_px) for point in crowd[:MOST_CROWD])
     marks = points_px + [(x - 2, y - 2, x + 2, y + 2) for x, y in around]
     edges = (0.0, 0.0, size_px[0], size_px[1])
-    texts: list[Box] = []
+    texts: list[Box] = list(taken)
     found: list[str] = []
     for (x, y), name in zip(at, names, strict=True):
         boxes = {side: _box(x, y, name, side) for side in SIDES}
@@ -86,10 +88,18 @@ def place(
             found.append("")
             continue
         cost = {side: _outside(box, edges) + _overlaps(box, marks) for side, box in boxes.items()}
-        side = min(free or SIDES, key=cost.__getitem__)
+        side = min(free or SIDES, key=lambda side: cost[side] + (0.0 if free else on_texts[side]))
         texts.append(boxes[side])
         found.append(side)
     return found
+
+
+def box_of(text: str, at: At, side: str) -> Box:
+    """Return the box in pixels of a text, of lines with `<br>`, at the middle or at the left of a point."""
+    lines = text.split("<br>")
+    wide, tall = CHARACTER_PX * max(map(len, lines)), LINE_PX * len(lines)
+    left = at[0] - wide / (2 if side == "middle center" else 1)
+    return left, at[1] - tall / 2, left + wide, at[1] + tall / 2
 
 
 def _box(x: float, y: float, name: str, side: str) -> Box:
