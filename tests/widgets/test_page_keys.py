@@ -13,12 +13,12 @@ def test_it_opens_by_key_and_the_focus_comes_back(board_page: WidgetPage) -> Non
     page = board_page.page
     page.locator('.b-chip[data-block="layers.3"]').focus()
     page.keyboard.press("?")
-    assert page.locator(f"{SHEET}[open]").count() == 1
+    page.locator(f"{SHEET}[open]").wait_for()
     assert "move the boundary after this stage" in page.locator(SHEET).inner_text()
     page.keyboard.press("m")
     assert page.locator(".b-menu").count() == 0, "keys do not reach the board behind it"
     page.keyboard.press("Escape")
-    assert page.locator(SHEET).count() == 0
+    page.locator(SHEET).wait_for(state="detached")  # a dialog says that it closed in a task of its own
     assert page.evaluate("document.activeElement.dataset.block") == "layers.3"
     assert not board_page.sent("board")
 
