@@ -138,8 +138,7 @@ class Sharding:
 
     def covers(self, layer: str) -> bool:
         """Tell whether this exception applies to a layer."""
-        names, patterns = _names_and_patterns(self.layers)
-        return layer in names or any(fnmatchcase(layer, pattern) for pattern in patterns)
+        return _covers(self.layers, layer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,8 +181,13 @@ class Keeping:
 
     def covers(self, layer: str) -> bool:
         """Tell whether this exception applies to a layer."""
-        names, patterns = _names_and_patterns(self.layers)
-        return layer in names or any(fnmatchcase(layer, pattern) for pattern in patterns)
+        return _covers(self.layers, layer)
+
+
+def _covers(layers: tuple[str, ...], layer: str) -> bool:
+    """Tell whether a layer is among names and shell patterns."""
+    names, patterns = _names_and_patterns(layers)
+    return layer in names or any(fnmatchcase(layer, pattern) for pattern in patterns)
 
 
 @lru_cache(maxsize=1024)
@@ -328,6 +332,12 @@ class Stage:
     def sharding_of(self, layer: str) -> Sharding | None:
         """Return the exception that covers a layer; None if there is none."""
         return next((item for item in self.shardings if item.covers(layer)), None)
+
+    def keeping_of(self, layer: str) -> tuple[str, str]:
+        """Return what exceptions say of a layer, `recompute` and `on`, each empty if none says anything."""
+        covering = [item for item in self.keeping if item.covers(layer)]
+        again = next((item.recompute for item in covering if item.recompute), "")
+        return again, next((item.on for item in covering if item.on), "")
 
     @property
     def device_count(self) -> int:

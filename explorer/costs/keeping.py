@@ -35,9 +35,8 @@ def on_host(graph: LayerGraph, stage: Stage, layers: IntArray) -> OnHost:
 def _choices(graph: LayerGraph, stage: Stage, layers: IntArray) -> tuple[Recompute, OnHost]:
     again, away = [], []
     for position in sorted(layers.tolist()):
-        covering = [item for item in stage.keeping if item.covers(graph.layers[position].name)]
-        again.append(next((item.recompute for item in covering if item.recompute), stage.recompute))
-        place = next((item.on for item in covering if item.on), "")
+        recompute, place = stage.keeping_of(graph.layers[position].name)
+        again.append(recompute or stage.recompute)
         away.append(place == ON_HOST if place else ACTIVATIONS in stage.offload)
     # `output` for all layers is no choice of a stage, so it stays layer by layer
     one = len(set(again)) == 1 and again[0] in RECOMPUTES

@@ -8,7 +8,7 @@ from explorer.export._plan_parts import PlanPart, listed, stage_name
 from explorer.graph import LayerGraph
 from explorer.importing._megatron_recompute import BLOCK, recomputation_of
 from explorer.strategies.keeping import exceptions_of, kept_of
-from explorer.strategy import JobStrategy, Stage
+from explorer.strategy import RECOMPUTES, JobStrategy, Stage
 
 FIRST, GROUPS, BLOCKS, LAYERS = "first", "groups", "blocks", "layers"
 """Forms of recomputation by exceptions, each with a feature of its own."""
@@ -33,14 +33,11 @@ def block_choices(graph: LayerGraph, stage: Stage) -> dict[str, str] | None:
     excepted = exceptions_of(stage)
     for name in stage.all_layers:
         block, own = graph.layer[name].block, kept_of(stage, name).recompute
-        if name in excepted and excepted[name].recompute and (not block or own not in _OF_BLOCKS):
+        if name in excepted and excepted[name].recompute and (not block or own not in RECOMPUTES):
             return None
         if block and found.setdefault(block, own) != own:
             return None
     return {block: own for block, own in found.items() if own != stage.recompute}
-
-
-_OF_BLOCKS = ("none", "selective", "full")
 
 
 def recomputing(form: str) -> Callable[[PlanPart], Iterator[str]]:

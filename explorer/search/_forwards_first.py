@@ -25,14 +25,19 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 
-def bounds_forwards(problem: Problem, costs: LayoutCosts, schedule: Schedule) -> bool:
-    """Tell whether `forwards_first_s` says anything.
+def one_way(problem: Problem, costs: LayoutCosts, schedule: Schedule) -> bool:
+    """Tell whether room for what is in flight bounds steps.
 
     Of mixed devices it does not: where samples are dealt out by speed, the replica with most of them may have
     most room. Of several copies some lanes hold the last stage of one, and so soon run backwards.
     """
-    one_way = schedule.placement.copies == 1 and schedule.flush and not schedule.hides
-    return one_way and problem.job.training and not problem.rules and len(costs.cluster.device_kinds) == 1
+    alone = schedule.placement.copies == 1 and not schedule.hides
+    return alone and problem.job.training and not problem.rules and len(costs.cluster.device_kinds) == 1
+
+
+def bounds_forwards(problem: Problem, costs: LayoutCosts, schedule: Schedule) -> bool:
+    """Tell whether `forwards_first_s` says anything: where every step ends with all gradients."""
+    return schedule.flush and one_way(problem, costs, schedule)
 
 
 def forwards_first_s(

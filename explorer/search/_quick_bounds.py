@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from explorer.schedules.spec import ROUNDING, Schedule
 from explorer.search._devices import DeviceOrder
+from explorer.search._forwards_first import one_way
 from explorer.search._frames import BoolArray, Frame
 from explorer.search._layout_costs import LayoutCosts
 from explorer.search._least_bytes import any_level, fitting, states_needed, with_activations
@@ -96,8 +97,7 @@ def few_in_flight_s(
         room: bytes that a device has.
     """
     found = np.zeros(fits.shape)
-    plain = schedule.placement.copies == 1 and not schedule.hides and not problem.rules
-    if not plain or not problem.job.training or len(costs.cluster.device_kinds) > 1:
+    if not one_way(problem, costs, schedule):
         return found
     lines = (frame.chunks == 1) & frame.chains
     fits = fits & lines[frame.grid][:, None]

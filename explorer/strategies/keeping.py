@@ -40,11 +40,7 @@ def usual(stage: Stage) -> Kept:
 
 def own_keeping(stage: Stage, layer: str) -> Kept:
     """Return what the exceptions of a stage say of a layer."""
-    covering = [item for item in stage.keeping if item.covers(layer)]
-    return Kept(
-        next((item.recompute for item in covering if item.recompute), ""),
-        next((item.on for item in covering if item.on), ""),
-    )
+    return Kept(*stage.keeping_of(layer))
 
 
 def kept_of(stage: Stage, layer: str) -> Kept:
