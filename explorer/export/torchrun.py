@@ -27,6 +27,7 @@ SPEC = "spec.json"
 _SAME = "the worker runs the order that the simulator lowers"
 _LANE = "lanes run by the kinds of their layers, smaller; as one rank each where ranks cannot compute them so"
 _ZERO = "run as in the plan; as plain replicas where the run merges them"
+_BLOCKS = "as own layers; stand-ins make again what their stage does"
 _OTHERS = {
     "several_jobs": no("the worker runs one job; export a plan with one job for each"),
     "inference": no("the worker trains; use the export `plan`"),
@@ -35,7 +36,7 @@ _OTHERS = {
     "slices": no("the worker runs whole layers; move the boundary to the end of the layer"),
     "split_blocks": nearly("as own layers; stand-ins have the ratio of the stages' times"),
     "tied_over_stages": nearly("as own layers; stand-ins have no tied parameters"),
-    "layer_meshes": nearly("every layer runs on all ranks of its stage"),
+    "layer_meshes": nearly("experts over lanes run so; every other layer on all ranks of its stage"),
     "layer_layouts": nearly(_LANE),
     "tensor_parallel": nearly(_LANE),
     "sequence_parallel": nearly(_LANE),
@@ -55,6 +56,11 @@ _OTHERS = {
     "offload": nearly("activations leave for the host, states do not"),
     "blocking": nearly("the worker sends beside its work", instead="blocking"),
     "recompute_selective": nearly("run without recomputation", instead="recompute_none"),
+    "recompute_first": nearly(_BLOCKS),
+    "recompute_groups": nearly("every block that is made again as a whole keeps its own input"),
+    "recompute_blocks": nearly(_BLOCKS),
+    "recompute_layers": nearly("only whole blocks are made again", instead="recompute_layers"),
+    "offload_layers": nearly("single layers stay on the device", instead="offload_layers"),
     "device_order": yes("ranks are numbered by stage; run.sh starts each on its node"),
     "uneven_nodes": yes("run.sh starts as many ranks on each node as it gives devices"),
     "parameter_server": nearly("run with all-reduce", instead="parameter_server"),

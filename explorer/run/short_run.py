@@ -29,12 +29,15 @@ from explorer.run.own.own_scale import Elsewhere, own_scaled
 from explorer.run.own.shortened import Shortened
 from explorer.run.spec import RunSpec
 from explorer.simulation.check import check_job
+from explorer.strategy import JobStrategy
 
+WIDE, ACROSS = "lanes of several ranks", "layers over several lanes"
+"""Over what the layers of a plan are cut."""
 FEWEST_RANKS = 4
 """Fewest ranks on which a plan of several lanes keeps two of them, each of two ranks."""
 
-BY_KIND = "the plan's lanes have several ranks: its layers run by their kinds, with smaller dimensions"
-"""Why stand-ins run where layers are cut over ranks."""
+BY_KIND = "its layers run by their kinds, with smaller dimensions"
+"""What runs in place of own layers where layers are cut over ranks."""
 
 
 def short_run(
@@ -66,7 +69,9 @@ def short_run(
     lanes, apart = _on_wide_lanes(resolved, engine, ranks, size, most_s, elsewhere)
     if lanes is not None:
         scaled, shortened = lanes
-        stand_ins = f"{BY_KIND}; {stand_ins}" if size is not None else stand_ins
+        stand_ins = (
+            f"the plan has {_cut_over(strategy)}: {BY_KIND}; {stand_ins}" if size is not None else stand_ins
+        )
     elif size is None:
         scaled, shortened = own_scaled(resolved, ranks=ranks, most_s=most_s, elsewhere=elsewhere)
     else:
@@ -156,20 +161,31 @@ def _on_wide_lanes(
     most_s: float,
     elsewhere: Elsewhere | None,
 ) -> tuple[tuple[Scaled, tuple[Shortened, ...]] | None, list[str]]:
-    """Return the plan on lanes of several ranks, if it has such lanes and ranks suffice; else why not.
+    """Return the plan with layers cut over ranks, if its lanes have several, or its experts are over several
+    lanes, and ranks suffice; else why not.
 
     Raises:
         InputError: own layers that cannot be cut so.
     """
     job, strategy = resolved.plan.workload.job, resolved.plan.strategy.job
-    if engine == "torch" or all(len(row) == 1 for s in strategy.stages for m in s.meshes for row in m.rows):
+    why = _cut_over(strategy)
+    if engine == "torch" or not why:
         return None, []
+    wide = why == WIDE
     several = len({row for s in strategy.stages for m in s.meshes for row in m.rows}) > 1
-    if several and ranks < FEWEST_RANKS:
-        return None, [f"lanes of several ranks: {FEWEST_RANKS} ranks run two of them, {ranks} here"]
+    if wide and several and ranks < FEWEST_RANKS:
+        return None, [f"{WIDE}: {FEWEST_RANKS} ranks run two of them, {ranks} here"]
     if size is None:
-        return own_on_lanes(resolved, ranks=ranks, most_s=most_s, elsewhere=elsewhere), []
+        # own layers take experts over lanes of one rank as they take all else
+        return (own_on_lanes(resolved, ranks=ranks, most_s=most_s, elsewhere=elsewhere) if wide else None), []
     try:
         return sharded_scale(resolved.graph, resolved.cluster, job, strategy, ranks=ranks, size=size), []
     except InputError as error:
-        return None, [f"lanes of several ranks: {error.message}"]
+        return None, [f"{why}: {error.message}"]
+
+
+def _cut_over(strategy: JobStrategy) -> str:
+    """Return over what a plan's layers are cut; empty if every layer is whole on a lane of one device."""
+    if any(len(row) > 1 for s in strategy.stages for m in s.meshes for row in m.rows):
+        return WIDE
+    return ACROSS if any(item.meshes for s in strategy.stages for item in s.shardings) else ""

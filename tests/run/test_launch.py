@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -19,7 +21,7 @@ from explorer.base.errors import RunError
 from explorer.run import worker
 from explorer.run.launching.guard import describe
 from explorer.run.launching.launch import RunHandle, environment, start
-from explorer.run.launching.leftovers import LAUNCHER, UNSIGNED_S, new_folder, sweep
+from explorer.run.launching.leftovers import LAUNCHER, ROOM_BYTES, UNSIGNED_S, new_folder, sweep
 from explorer.run.spec import Fault, RunSpec
 from tests.run.programs import dry
 
@@ -176,6 +178,17 @@ def test_an_agent_that_is_asked_to_end_is_the_cause(number: signal.Signals) -> N
     with pytest.raises(RunError, match=f"torchrun was ended by {number.name}"):
         handle.result()
     assert not handle.folder.exists()
+
+
+@pytest.mark.parametrize("free", [0, 28 * 2**10, ROOM_BYTES - 1])
+def test_no_run_starts_on_a_disk_that_its_results_would_not_fit(
+    free: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    with pytest.raises(RunError, match=f"no space for a run: {free // 1024} KiB free .* set TMPDIR"):
+        start(RunSpec(ranks=2, cases=(LONG,)))
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_next_run_removes_what_a_killed_launcher_left(

@@ -16,6 +16,7 @@ from explorer.plan import Resolved
 from explorer.run.cases.left_out import left_out
 from explorer.run.cases.likeness import Scaled, UnitSize, scale
 from explorer.run.cases.small_graphs import with_sizes, without_blocks, without_internals
+from explorer.run.cases.spread_experts import spread_experts
 from explorer.run.lane_layout import LaneLayout
 from explorer.run.own.own_model import OwnModel
 from explorer.run.own.own_scale import Elsewhere, on_lane, own_scaled
@@ -161,20 +162,26 @@ def sharded_scale(
         graph: the plan's model.
         cluster: the plan's devices.
         job: the plan's job.
-        strategy: the plan's strategy; its lanes have mesh axes.
+        strategy: the plan's strategy; its lanes have mesh axes, or its experts are over several lanes.
         ranks: most processes.
         size: sizes that dimensions have at most.
 
     Raises:
         InputError: what cannot be laid out so on so few ranks, or layers that ranks cannot compute.
     """
-    request, lane = request_of(strategy), lane_of(strategy, ranks)
+    request, lane = request_of(strategy, apart=True), lane_of(strategy, ranks)
     model = LayoutModel(graph=graph, **{item.name: getattr(lane, item.name) for item in fields(lane)})
     each = model.lane_ranks
     like = scale(graph, cluster, job, strategy, ranks=ranks // each, size=size)
     small, kept = _small(graph, strategy, like, each, size)
     stages = _stages(small, strategy, like, model)
     same, less = _axes_here(request, model)
+    named = {layer.name: layer.name for layer in small.layers}
+    if (experts := spread_experts(model, small, named, stages, strategy.stages)) is None:
+        request_of(strategy)  # refuses layers over several lanes
+    else:
+        model, stages = experts.model, list(experts.stages)
+        same, less = [*same, *experts.words[0]], [*less, *experts.words[1]]
     carried = [f for f in CARRIED if f != "Stage.axis_shares" or len(model.uneven) == len(request.uneven)]
     carried += ["Stage.zero"] * any(stage.zero for stage in stages)
     carried += ["Stage.overlap"] * _hides_all(strategy, lane)
@@ -210,7 +217,7 @@ def _small(
     graph: LayerGraph, strategy: JobStrategy, like: Scaled, each: int, size: UnitSize
 ) -> tuple[LayerGraph, list[Shortened]]:
     """Return the graph that runs, and how many blocks of it do."""
-    narrow = with_sizes(without_internals(graph), _most(graph, each, size))
+    narrow = with_sizes(without_internals(graph), _most(graph, each, like.ranks * each, size))
     whole = whole_blocks(graph, strategy.stages)
     blocks = {g: [b for s in group for b in whole.get(s, ())] for g, group in enumerate(like.groups)}
     flops = size.step_s * size.flops_per_s / (3 * like.job.global_batch)
@@ -224,15 +231,17 @@ def _small(
     return small, rows
 
 
-def _most(graph: LayerGraph, each: int, size: UnitSize) -> dict[str, int]:
-    """Return the most that dimensions may have: heads stay in the ratio of their key-value heads."""
+def _most(graph: LayerGraph, each: int, ranks: int, size: UnitSize) -> dict[str, int]:
+    """Return the most that dimensions may have on lanes of `each` of all ranks; heads stay in the ratio of
+    their key-value heads.
+    """
     known = {dim.name: int(dim.size) for layer in graph.layers for dim in layer.dims}
     heads = max(size.heads, each)
     shared = max(1, known.get("heads", 1) // known.get("kv_heads", known.get("heads", 1)))
     return {
         "embed": size.d_model, "ffn": 4 * size.d_model, "seq": max(size.seq, 2 * each),
         "vocab": max(size.vocab, each), "heads": heads, "kv_heads": max(each, heads // shared),
-        "head": max(4, size.d_model // heads), "experts": max(4, each),
+        "head": max(4, size.d_model // heads), "experts": max(4, ranks),
     }  # fmt: skip
 
 

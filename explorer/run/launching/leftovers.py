@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from explorer.base.errors import InputError
+from explorer.base.errors import InputError, RunError
 from explorer.base.files import write_text
 from explorer.base.formats import json_text
 from explorer.base.plain_data import read_json
@@ -34,6 +34,10 @@ TERM_WAIT_S, KILL_WAIT_S = 1.5, 5.0
 """Longest waits for the end of processes that were asked to, and that were killed."""
 FULL_BYTES = 2**16
 """Free bytes below which a disk counts as full."""
+ROOM_BYTES = 2**20
+"""Free bytes without which no run starts: its orders, stamps and results take 47 KiB (two ranks whose compute
+is slept) to some 400 KiB.
+"""
 
 
 class Leftovers:
@@ -54,7 +58,17 @@ class Leftovers:
 
 
 def new_folder() -> Path:
-    """Make the folder of a run, which says that this process made it."""
+    """Make the folder of a run, which says that this process made it.
+
+    Raises:
+        RunError: so little room on the disk that the run could not write its results.
+    """
+    parent = Path(tempfile.gettempdir())
+    if (free := shutil.disk_usage(parent).free) < ROOM_BYTES:
+        raise RunError(
+            f"no space for a run: {free // 1024} KiB free in {parent}, and it needs {ROOM_BYTES // 1024};"
+            " make room there, or set TMPDIR to another folder"
+        )
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     launcher = {"pid": os.getpid(), "started": process_start(os.getpid()), "place": _place()}
     try:

@@ -25,6 +25,7 @@ from explorer.models.torch_export import UNUSED
 from explorer.plan import Reference, Resolved, located
 from explorer.run.cases.left_out import OWN_BLOCKS
 from explorer.run.cases.likeness import Scaled, UnitSize, scale
+from explorer.run.cases.spread_experts import spread_experts
 from explorer.run.lane_layout import LaneLayout
 from explorer.run.own.own_model import OwnModel
 from explorer.run.own.own_source import OwnSource, own_source
@@ -37,7 +38,6 @@ from explorer.run.own.shortening import (
     sample_flops,
     whole_blocks,
 )
-from explorer.run.own.spread_experts import spread_experts
 from explorer.strategies.keeping import Kept, exceptions_of, full_blocks, with_kept
 from explorer.strategy import REPLICA, TILES, Mesh, Sharding, Stage
 
@@ -120,11 +120,8 @@ def own_scaled(
         model, made = experts.model, list(experts.stages)
         _require_pieces(model, made)
         lost = [text for text in lost if not text.startswith((APART, f"{experts.axis} parallelism: "))]
-        before, here = experts.devices
-        words = f"{experts.axis} parallelism over replicas: {before}"
-        (said if before == here else lost).append(
-            words if before == here else f"{words} devices in the plan, {here} here"
-        )
+        said, less = experts.words
+        lost += less
     scaled = replace(
         like,
         model=model,

@@ -102,7 +102,8 @@ def layout_data(model: LayoutModel) -> dict[str, Any]:
     return {
         "graph": {"schema": SCHEMA, **to_plain(model.graph)},
         "layout": model.layout, "axes": model.axes, "exceptions": model.exceptions,
-        "uneven": model.uneven, "tiles": model.tiles, "dtype": model.dtype, "seed": model.seed,
+        "uneven": model.uneven, "spread": model.spread, "spread_axis": model.spread_axis,
+        "tiles": model.tiles, "dtype": model.dtype, "seed": model.seed,
     }  # fmt: skip
 
 

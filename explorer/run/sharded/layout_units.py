@@ -13,6 +13,7 @@ from math import prod
 
 import torch
 
+from explorer.run.lane_layout import LaneLayout
 from explorer.run.ranks.modules import DTYPES, Made, Samples, Weights
 from explorer.run.sharded.execution import Made as Output
 from explorer.run.sharded.execution import ShardedExecution
@@ -29,6 +30,11 @@ def alone(device: torch.device) -> RankMesh:
     return RankMesh(axes=(), place=(), lines=(), meter=Meter(), device=device)
 
 
+def together(model: LaneLayout, mesh: RankMesh) -> int:
+    """Return over how many ranks experts are laid out, each with samples, or tokens of them, of its own."""
+    return model.spread_axis[1] if mesh.axes else 1
+
+
 class LayoutUnits:
     """The units of a `LayoutModel` (see `explorer.run.ranks.units.Units`).
 
@@ -42,11 +48,14 @@ class LayoutUnits:
         self.graph, self.number_of = model.graph, model.number_of
         self.request = model.request if mesh.axes else WHOLE
         self.dtype = DTYPES[model.dtype]
+        self.together = together(model, mesh)
         self._executions: dict[tuple[tuple[int, ...], int], ShardedExecution] = {}
 
     def execution(self, units: Iterable[int], samples: int) -> ShardedExecution:
-        """Return some layers on this rank, for samples that the ranks of the lane work on together."""
-        key = (tuple(units), samples)
+        """Return some layers on this rank, for samples of a lane; others with parts of its experts have as
+        many each.
+        """
+        key = (tuple(units), samples * self.together)
         if key not in self._executions:
             layers = [self.graph.layers[unit].name for unit in key[0]]
             self._executions[key] = self._open(layers, samples)
@@ -138,7 +147,7 @@ class LayoutUnits:
 
     def _cut_input(self, run: ShardedExecution, name: str, value: torch.Tensor) -> torch.Tensor:
         """Return this rank's piece of an input."""
-        return run.cut_input(name, value)
+        return run.cut_own(name, value) if self.together > 1 else run.cut_input(name, value)
 
     def _counted(self, run: ShardedExecution, name: str, item: Output) -> torch.Tensor | None:
         """Return what this rank's piece of what nobody reads counts; None if it is no output."""
@@ -194,8 +203,19 @@ class LayoutUnits:
         }  # fmt: skip
 
     def add_up(self, units: Iterable[int], sums: Mapping[str, torch.Tensor]) -> Weights:
-        """Return gradients of some layers' weights made whole: partial sums are added over the lane."""
-        return self.execution(units, 1).add_up(sums)
+        """Return gradients of some layers' weights made whole over the lane; those of replicas are exchanged
+        by the order.
+
+        Experts over ranks of several lanes have had the tokens of all of them.
+        """
+        layers = tuple(units)
+        run = self.execution(layers, 1)
+        if self.together == 1:
+            return run.add_up(sums)
+        apart = self.held_apart(layers)
+        found = {name: total for name, total in sums.items() if name in apart}
+        others = {name: total for name, total in sums.items() if name not in apart}
+        return found | run.add_up(others, carved=False)
 
     def cut(self, units: Iterable[int], name: str, whole: torch.Tensor) -> torch.Tensor:
         """Return this rank's piece of a whole parameter of some layers."""

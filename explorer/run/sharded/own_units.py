@@ -6,7 +6,7 @@ its scalars (`run.own.criterion`), so a piece counts by the weights of its place
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 
 import torch
@@ -16,10 +16,10 @@ from explorer.run.own.criterion import output_weights
 from explorer.run.own.own_layers import OwnLayers, own_layers
 from explorer.run.own.own_model import OwnModel
 from explorer.run.own.planned_layers import as_planned
-from explorer.run.ranks.modules import Samples, Weights
+from explorer.run.ranks.modules import Samples
 from explorer.run.sharded.execution import Made as Output
 from explorer.run.sharded.execution import ShardedExecution
-from explorer.run.sharded.layout_units import LOSS_KEY, LayoutUnits
+from explorer.run.sharded.layout_units import LOSS_KEY, LayoutUnits, together
 from explorer.run.sharded.mesh import RankMesh
 from explorer.run.sharded.own_execution import OwnExecution, OwnShapes
 from explorer.sharding.states import BROADCAST, PARTIAL
@@ -35,9 +35,8 @@ class OwnPieces(LayoutUnits):
 
     def __init__(self, model: OwnModel, mesh: RankMesh) -> None:
         self.own: OwnLayers = own_layers(model.whole)
-        self.together = model.spread_axis[1]
-        """Ranks over which experts are laid out, each with samples, or tokens of them, of its own."""
         self.mesh, self.loss, self.request = mesh, LOSS_KEY, model.request
+        self.together = together(model, mesh)
         self.graph = as_planned(without_internals(self.own.program(1).graph), model.planned)
         self.number_of, self.tiles = model.number_of, model.tiles
         self.dtype = self.own.dtype
@@ -66,26 +65,9 @@ class OwnPieces(LayoutUnits):
         """Return the inputs of some samples, whole."""
         return self.own.samples(low, high, device)
 
-    def execution(self, units: Iterable[int], samples: int) -> ShardedExecution:
-        """Return some layers on this rank, for samples of a lane; ranks with experts have as many each."""
-        return super().execution(units, samples * self.together)
-
     def _cut_input(self, run: ShardedExecution, name: str, value: torch.Tensor) -> torch.Tensor:
         apart = value.reshape(value.shape[0], *(int(size) for size in self.graph.tensor[name].shape))
-        return run.cut_own(name, apart) if self.together > 1 else run.cut_input(name, apart)
-
-    def add_up(self, units: Iterable[int], sums: Mapping[str, torch.Tensor]) -> Weights:
-        """Return gradients made whole over the lane; those of replicas are exchanged by the order.
-
-        Experts over ranks of several lanes have had the tokens of all of them.
-        """
-        if self.together == 1:
-            return super().add_up(units, sums)
-        layers = tuple(units)
-        run, apart = self.execution(layers, 1), self.held_apart(layers)
-        found = {name: total for name, total in sums.items() if name in apart}
-        others = {name: total for name, total in sums.items() if name not in apart}
-        return found | run.add_up(others, carved=False)
+        return super()._cut_input(run, name, apart)
 
     def _counted(self, run: ShardedExecution, name: str, item: Output) -> torch.Tensor | None:
         tensor, program = self.graph.tensor[name], self.own.program(1)

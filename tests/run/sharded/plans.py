@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -12,7 +13,8 @@ from explorer.models.builder import GraphBuilder
 from explorer.run.cases.build import Prepared, prepare
 from explorer.run.sharded.layout_model import LayoutModel
 from explorer.schedules import SCHEDULES
-from explorer.sharding import megatron_layout
+from explorer.sharding import expert_layout, megatron_layout
+from explorer.strategies.model_axes import expert_shardings
 from explorer.strategy import REPLICA, JobStrategy, Mesh, Stage
 from explorer.workload import Job
 from tests.sharding.checking import without_internals
@@ -36,6 +38,8 @@ class Case(NamedTuple):
     microbatches: int = 4
     optimizer: str = "sgd"
     dtype: str = "fp64"
+    experts: int = 1
+    """Ranks of several lanes that share the experts."""
 
     @property
     def ranks(self) -> int:
@@ -65,12 +69,30 @@ def decoder(blocks: int = 4, *, tied: bool = False) -> LayerGraph:
     return without_internals(b.build())
 
 
-GRAPH, TIED = decoder(), decoder(tied=True)
+def mixture(blocks: int = 2) -> LayerGraph:
+    """A decoder whose feed-forward halves are four experts, two for each token."""
+    b = GraphBuilder("mixture")
+    x = b.embedding(
+        "embed", b.input("tokens", {"seq": SEQ}, dtype="int64"), {"vocab": VOCAB}, {"embed": EMBED}
+    )
+    for i in range(blocks):
+        with b.block(f"layers.{i}"):
+            qkv = b.linear("qkv", b.norm("norm1", x), {"qkv": 3, "heads": HEADS, "head": 2}, bias=True)
+            h = b.attention("core", qkv, heads=HEADS, head=2, causal=True)
+            x = b.add("add1", x, b.linear("o", h, {"embed": EMBED}, over=("heads", "head"), bias=True))
+            h = b.norm("norm2", x)
+            x = b.add("add2", x, b.experts("experts", h, b.router("router", h, 4), ffn=8, active=2))
+    logits = b.linear("logits", b.norm("norm", x), {"vocab": VOCAB})
+    b.loss("loss", logits, b.input("targets", {"seq": SEQ}, dtype="int64"))
+    return without_internals(b.build())
+
+
+GRAPH, TIED, MIXTURE = decoder(), decoder(tied=True), mixture()
 
 
 def plan(case: Case, *, steps: int = 2) -> Prepared:
     """The case, lowered, to be run and checked."""
-    graph = TIED if "tied" in case.name else GRAPH
+    graph = MIXTURE if case.experts > 1 else TIED if "tied" in case.name else GRAPH
     names = [layer.name for layer in graph.layers]
     placement = SCHEDULES.get(case.schedule).placement
     grid = placement.grid(case.p)
@@ -96,9 +118,16 @@ def plan(case: Case, *, steps: int = 2) -> Prepared:
         )
         for i in range(count)
     )
-    strategy = JobStrategy(stages=stages, schedule=case.schedule)
     tiles = tuple(axis for axis, _ in case.fields.get("overlap", ()))
     model = LayoutModel(graph=graph, layout=case.layout, axes=case.axes, dtype=case.dtype, tiles=tiles)
+    if case.experts > 1:
+        mixtures = tuple(layer.name for layer in graph.layers if layer.kind == "experts")
+        model = replace(model, spread=((mixtures, expert_layout()),), spread_axis=("expert", case.experts))
+        stages = tuple(
+            replace(stage, shardings=expert_shardings(stage.layers, stage.meshes, mixtures, case.experts))
+            for stage in stages
+        )
+    strategy = JobStrategy(stages=stages, schedule=case.schedule)
     return prepare(
         case.name, graph, load_cluster("dgx-a100"),
         Job(global_batch=BATCH, precision=case.dtype, optimizer=case.optimizer), strategy,
@@ -153,6 +182,19 @@ CASES = (
     Case("tensor 4", "1f1b", 1, axes=(("tensor", 4),), layout=WITH_SEQUENCE),
     Case("pipedream x tensor", "pipedream", 2, axes=TENSOR, layout=TWO),
     Case("two versions x sequence", "pipedream_2bw", 2, axes=TENSOR, layout=WITH_SEQUENCE),
+    Case("experts over replicas", "1f1b", 1, 2, experts=2),
+    Case("experts over replicas fp32", "gpipe", 1, 2, experts=2, dtype="fp32"),
+    Case("experts in a pipeline", "1f1b", 2, 2, experts=2),
+    Case("experts over half of the replicas", "gpipe", 1, 4, experts=2, microbatches=2),
+    Case("experts over all replicas", "gpipe", 1, 4, experts=4, microbatches=2),
+    Case("experts over lanes of two", "1f1b", 1, 2, axes=TENSOR, layout=TWO, experts=4),
+    Case("experts over lanes fp32", "1f1b", 1, 2, axes=TENSOR, layout=TWO, experts=4, dtype="fp32"),
+    Case(
+        "experts and sequence fp32", "1f1b", 1, 2, axes=TENSOR, layout=WITH_SEQUENCE, experts=4, dtype="fp32"
+    ),
+    Case("experts and sequence", "1f1b", 1, 2, axes=TENSOR, layout=WITH_SEQUENCE, experts=4),
+    Case("experts recomputed", "1f1b", 1, 2, experts=2, fields={"recompute": "full"}),
+    Case("experts zero 1", "1f1b", 1, 2, experts=2, fields={"zero": 1}),
     Case("tensor in tiles", "1f1b", 1, axes=TENSOR, layout=TWO, fields=BESIDE),
     Case("sequence in tiles", "gpipe", 1, axes=TENSOR, layout=WITH_SEQUENCE, fields=BESIDE),
     Case(

@@ -14,12 +14,14 @@ from explorer.run import make_experiment
 from explorer.run.cases.likeness import SMALL
 from explorer.run.cases.sharded_likeness import own_on_lanes, sharded_scale
 from explorer.run.judging.wire_bytes import INSIDE
+from explorer.run.model import ModelSpec
 from explorer.run.own.own_model import OwnModel
 from explorer.run.own.own_scale import own_scaled
 from explorer.run.sharded.execution import COMPUTE
 from explorer.run.sharded.kinds import look_up
 from explorer.run.sharded.layout_model import LayoutModel
 from explorer.run.sharded.own_check import require_pieces
+from explorer.run.spec import from_data, to_data
 from explorer.strategy import REPLICA, Mesh
 from tests.run.own.own_cases import FACTORIES, GPT, configuration, small_resnet, source
 from tests.run.own.test_own_scale import plan
@@ -214,6 +216,46 @@ def test_experts_that_lanes_cannot_hold_in_equal_parts_are_refused_there() -> No
     resolved = plan(configuration("three experts"), tokens=8, microbatches=4, tensor=2, expert=2, replicas=2)
     with pytest.raises(InputError, match="run over devices of several lanes"):
         own_on_lanes(resolved, ranks=4, most_s=inf)
+
+
+@pytest.mark.parametrize(
+    ("shape", "ranks", "axes"),
+    [
+        ({"expert": 4, "replicas": 4}, 2, (("expert", 2),)),
+        ({"expert": 4, "replicas": 4}, 4, (("expert", 4),)),
+        ({"expert": 2, "replicas": 2, "stages": 2}, 4, (("expert", 2),)),
+        ({"expert": 4, "replicas": 2, "tensor": 2}, 4, (("tensor", 2), ("expert", 4))),
+    ],
+)
+def test_stand_ins_share_experts_as_the_plan_does(
+    shape: dict[str, int], ranks: int, axes: tuple[tuple[str, int], ...]
+) -> None:
+    resolved = plan("mixtral-8x7b", tokens=8, microbatches=4, **shape)
+    made = make_experiment(resolved, engine="likeness", ranks=ranks, rounds=1)
+    assert made.stand_ins.startswith("the plan has l")
+    models = {case.name: case.model for case in made.spec.cases}
+    stand_in = models["strategy"]
+    assert isinstance(stand_in, LayoutModel)
+    assert stand_in.mesh_axes == axes
+    assert from_data(to_data(made.spec)) == made.spec
+    scaled, _ = sharded_scale(
+        resolved.graph, resolved.cluster, resolved.plan.workload.job, resolved.plan.strategy.job,
+        ranks=ranks, size=SMALL,
+    )  # fmt: skip
+    assert not any("laid out apart" in text for text in scaled.not_validated)
+    said = f"expert parallelism over replicas: {shape['expert']}"
+    assert (said in scaled.validated) == (dict(axes)["expert"] == shape["expert"])
+
+
+def test_stand_ins_on_one_replica_say_that_experts_are_not_shared() -> None:
+    resolved = plan("mixtral-8x7b", tokens=8, microbatches=4, expert=2, replicas=2, stages=2)
+    made = make_experiment(resolved, engine="likeness", ranks=2, rounds=1)
+    assert {type(case.model) for case in made.spec.cases} == {ModelSpec}
+    with pytest.raises(InputError, match="run over devices of several lanes"):
+        sharded_scale(
+            resolved.graph, resolved.cluster, resolved.plan.workload.job, resolved.plan.strategy.job,
+            ranks=2, size=SMALL,
+        )  # fmt: skip
 
 
 @pytest.mark.slow

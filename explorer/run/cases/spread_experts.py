@@ -10,20 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from explorer.graph import LayerGraph
-from explorer.run.own.own_model import OwnModel
+from explorer.run.lane_layout import LaneLayout
 from explorer.sharding import expert_layout
 from explorer.strategy import REPLICA, Mesh, Sharding, Stage
 
 EXPERTS = expert_layout()[0][0]
+Laid = TypeVar("Laid", bound=LaneLayout)
+"""A model that runs: own layers, or layers by their kinds."""
 
 
-class Spread(NamedTuple):
+class Spread(NamedTuple, Generic[Laid]):
     """Experts over ranks of the replicas that run."""
 
-    model: OwnModel
+    model: Laid
     """The model with its experts laid out."""
     stages: tuple[Stage, ...]
     """Its stages."""
@@ -32,14 +34,21 @@ class Spread(NamedTuple):
     devices: tuple[int, int]
     """Devices that share the experts in the plan, and ranks here."""
 
+    @property
+    def words(self) -> tuple[list[str], list[str]]:
+        """What a likeness says of them: what is validated, and what is not."""
+        before, here = self.devices
+        said = f"{self.axis} parallelism over replicas: {before}"
+        return ([said], []) if before == here else ([], [f"{said} devices in the plan, {here} here"])
+
 
 def spread_experts(
-    model: OwnModel,
+    model: Laid,
     graph: LayerGraph,
     named: Mapping[str, str],
     stages: Sequence[Stage],
     plan: Sequence[Stage],
-) -> Spread | None:
+) -> Spread[Laid] | None:
     """Lay the experts out over ranks of replicas as the plan does; None if it does not, or they cannot be.
 
     Args:
