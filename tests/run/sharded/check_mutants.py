@@ -18,6 +18,7 @@ from explorer.run.sharded import attention, boxing
 from explorer.run.sharded.collectives import AllReduce
 from explorer.run.sharded.flat_weights import FlatWeights
 from explorer.run.sharded.here import Here
+from explorer.run.sharded.layout_units import LayoutUnits
 from explorer.run.sharded.overlapped import Tiling, _Run
 from explorer.run.sharded.routing import Exchanged
 from explorer.run.sharded.sharded_compute import ShardedCompute
@@ -81,6 +82,13 @@ def skipped_block() -> Wrong:
 def swapped_tokens() -> Wrong:
     """Tokens come to their experts one place further on."""
     with replaced(Exchanged, "forward", lambda before, self, x: before(self, x).roll(1, 0)):
+        yield
+
+
+@contextmanager
+def experts_exchanged() -> Wrong:
+    """Replicas add the gradients of their different experts up, as if they held the same."""
+    with replaced(LayoutUnits, "held_apart", lambda _before, _self, _units: set()):
         yield
 
 
@@ -189,7 +197,8 @@ def scaled_exchange() -> Wrong:
 
 MUTANTS: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "skipped block": (skipped_block, ("ring",)),
-    "swapped tokens": (swapped_tokens, ("experts",)),
+    "swapped tokens": (swapped_tokens, ("experts", "experts over replicas")),
+    "experts exchanged": (experts_exchanged, ("experts over replicas",)),
     "shifted shard": (shifted_shard, ("zero 1", "zero 2", "zero 3")),
     "neighbours' shard": (neighbours_shard, ("zero 1", "zero 2", "zero 3")),
     "lost in one replica": (lost_in_one_replica, ("data", "zero 2", "zero 3", "own layers")),
