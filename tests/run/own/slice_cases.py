@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -47,14 +48,18 @@ def parts(*fractions: float, first: int = 0) -> dict[int, tuple[float, float]]:
     return {first + i: (bounds[i], bounds[i + 1]) for i in range(len(bounds) - 1)}
 
 
-def with_cut(resolved: Resolved, *cuts: Cut) -> Resolved:
-    """A plan of which some layers are cut over its stages."""
+def with_cut(resolved: Resolved, *cuts: Cut, moved: Mapping[str, int] | None = None) -> Resolved:
+    """A plan of which some layers are cut over its stages, and some moved to another stage before its own."""
     job = resolved.plan.strategy.job
-    gone = {layer for layer, _, _ in cuts}
+    moved = moved or {}
+    gone = {layer for layer, _, _ in cuts}.union(moved)
     stages = [
         replace(
             stage,
-            layers=tuple(name for name in stage.layers if name not in gone),
+            layers=(
+                *(name for name, to in moved.items() if to == s),
+                *(name for name in stage.layers if name not in gone),
+            ),
             slices=tuple(
                 Slice(layer=layer, dim=dim, start=own[s][0], stop=own[s][1])
                 for layer, dim, own in cuts

@@ -154,8 +154,8 @@ def test_stand_ins_run_no_slices() -> None:
 
 
 def test_a_plan_keeps_its_slices(stack: Resolved) -> None:
-    cut = with_cut(stack, ("blocks.5.down", "ffn", {1: (0.0, 0.25), 2: (0.25, 1.0)}))
-    cut = moved_on(cut, "blocks.5.residual")
+    down: Cut = ("blocks.5.down", "ffn", parts(0.25, first=1))
+    cut = with_cut(stack, down, moved={"blocks.5.residual": 2})
     scaled, _ = own_scaled(cut, ranks=4)
     found = [
         (part.layer, part.dim, part.start, part.stop) for s in scaled.strategy.stages for part in s.slices
@@ -167,15 +167,6 @@ def test_a_plan_keeps_its_slices(stack: Resolved) -> None:
     assert (made.engine, made.stand_ins) == ("layers", "")
     sliced = {case.name for case in made.spec.cases if isinstance(case.model, SlicedModel)}
     assert sliced == {"numerics", "bytes", "strategy"}
-
-
-def moved_on(resolved: Resolved, layer: str) -> Resolved:
-    """A plan with a layer on the third stage, behind what it reads."""
-    job = resolved.plan.strategy.job
-    stages = [replace(stage, layers=tuple(n for n in stage.layers if n != layer)) for stage in job.stages]
-    stages[2] = replace(stages[2], layers=(layer, *stages[2].layers))
-    made = replace(resolved.plan.strategy, jobs=(job.with_stages(stages),))
-    return replace(resolved, plan=replace(resolved.plan, strategy=made))
 
 
 def test_stages_on_one_rank_join_their_parts(stack: Resolved) -> None:
@@ -231,15 +222,8 @@ def test_the_zoo_names_its_dimensions_itself() -> None:
         item.name for item in reversed(graph.layers) if item.kind == "conv" and before[item.name] == 0
     )
     later = [name for name in graph.index if before[name] == 0 and graph.index[name] > graph.index[layer]]
-    cut = with_cut(whole, (layer, "out_channels", parts(0.25)))
-    job = cut.plan.strategy.job
-    first, second = job.stages
-    stages = [
-        replace(first, layers=tuple(n for n in first.layers if n not in later)),
-        replace(second, layers=(*later, *second.layers)),
-    ]
-    made = replace(cut.plan.strategy, jobs=(job.with_stages(stages),))
-    scaled, _ = own_scaled(replace(cut, plan=replace(cut.plan, strategy=made)), ranks=2)
+    cut = with_cut(whole, (layer, "out_channels", parts(0.25)), moved=dict.fromkeys(later, 1))
+    scaled, _ = own_scaled(cut, ranks=2)
     assert [part.dim for s in scaled.strategy.stages for part in s.slices] == ["out_channels"] * 2
 
 
