@@ -56,9 +56,8 @@ class SlicedLayers:
 
     def _part_of(self, name: str, whole: Mapping[str, torch.Tensor]) -> torch.Tensor:
         part = self.model.parts[name]
-        apart = (
-            whole[part.parameter].detach().reshape(self._sizes(self.graph.parameter[part.parameter].shape))
-        )
+        shape = self._sizes(self.graph.parameter[part.parameter].shape)
+        apart = whole[part.parameter].detach().reshape(shape)
         return narrowed(apart, part.block, 0).clone().requires_grad_()
 
     def samples(self, low: int, high: int, device: torch.device) -> Samples:

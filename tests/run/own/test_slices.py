@@ -103,7 +103,22 @@ def test_slices_compute_what_one_process_computes(name: str, schedule: str) -> N
 def test_in_fp32(name: str) -> None:
     reference, last, cuts = CASES[name]
     own = model(reference, "fp32")
-    assert worst(on_threads(case(own, sliced_stages(own.graph, last, *cuts), "1f1b", batch=4))) <= SINGLE
+    prepared = case(own, sliced_stages(own.graph, last, *cuts), "1f1b", batch=4)
+    records = on_threads(prepared)
+    assert worst(records) <= SINGLE
+    assert all(found.equal for found in wire_bytes(prepared, records))
+
+
+def test_what_fills_a_message_up_is_counted_apart() -> None:
+    """Two scalars of a part take 8 bytes, behind which the next tensor begins at 16."""
+    reference, last, cuts = CASES["linear, outputs, uneven"]
+    own = model(reference, "fp32")
+    prepared = case(own, sliced_stages(own.graph, last, *cuts), "1f1b", batch=4)
+    (found,) = wire_bytes(prepared, on_threads(prepared))
+    messages = 2 * 4 * 2  # there and back, microbatches, steps
+    assert found.predicted_bytes == messages * (8 + 2) * 4
+    assert found.sent_bytes == found.predicted_bytes + messages * 8
+    assert found.known == (("tensors of a message begin at a multiple of 16 bytes", messages * 8.0),)
 
 
 @pytest.mark.slow
