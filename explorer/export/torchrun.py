@@ -33,7 +33,7 @@ _OTHERS = {
     "inference": no("the worker trains; use the export `plan`"),
     "dispatch": no("the worker runs a fixed order; use pipedream or 1f1b"),
     "sweeps": no("the worker runs every sample once a step; use 1f1b"),
-    "slices": no("the worker runs whole layers; move the boundary to the end of the layer"),
+    "slices": nearly("as own layers; stand-ins have whole layers"),
     "split_blocks": nearly("as own layers; stand-ins have the ratio of the stages' times"),
     "tied_over_stages": nearly("as own layers; stand-ins have no tied parameters"),
     "layer_meshes": nearly("experts over lanes run so; every other layer on all ranks of its stage"),

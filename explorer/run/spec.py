@@ -19,7 +19,8 @@ from explorer.base.files import read_text, write_text
 from explorer.base.formats import json_text, parse_json
 from explorer.run.lane_layout import LaneLayout
 from explorer.run.model import ModelSpec, Unit
-from explorer.run.own.own_model import OwnModel, own_model
+from explorer.run.own.own_model import OwnModel
+from explorer.run.own.sliced_model import as_own
 from explorer.run.sharded.layout_model import LayoutModel, layout_data, layout_model
 from explorer.tasks.lower import lower
 from explorer.tasks.placement import Flow, Holders, Piece, SectionShape, Skeleton
@@ -336,7 +337,7 @@ def _actions(text: str) -> tuple[Action, ...]:
 
 def _model(data: Mapping[str, Any]) -> ModelSpec | OwnModel | LayoutModel:
     if "reference" in data:
-        return own_model(_nested_tuples(data))
+        return as_own(_nested_tuples(data))
     if "layout" in data:
         return layout_model(data)
     values = dict(data)

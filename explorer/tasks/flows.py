@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import repeat
 from typing import NamedTuple, TypeAlias
 
@@ -15,8 +16,21 @@ from explorer.strategy import JobStrategy, Slice
 from explorer.tasks.sections import LayerRun
 from explorer.tasks.skeleton import Flow, IntArray, SectionShape
 
-Flows: TypeAlias = tuple[tuple[Flow, ...], tuple[tuple[tuple[int, float], ...], ...]]
-"""Flows in order, and for each the (tensor, fraction) pairs it carries."""
+Ranges: TypeAlias = tuple[tuple[int, float, float], ...]
+"""A part of a tensor: (axis, start, stop) of every axis of which it is a fraction, in order; () is all."""
+DUST = 1e-9
+"""Shares below are none: fractions of slices are rounded."""
+
+
+class Flows(NamedTuple):
+    """What crosses sections."""
+
+    flows: tuple[Flow, ...]
+    """Flows in order."""
+    tensors: tuple[tuple[tuple[int, float], ...], ...]
+    """Per flow: the (tensor, fraction) pairs that it carries."""
+    ranges: tuple[tuple[Ranges, ...], ...]
+    """Per flow and tensor: the part of it, where some layer is cut; else ()."""
 
 
 def layer_edges(graph: LayerGraph) -> tuple[IntArray, IntArray, IntArray]:
@@ -45,7 +59,7 @@ def find_flows(
     sliced: bool,
     training: bool,
 ) -> Flows:
-    """Return the flows in order, and for each the (tensor, fraction) pairs it carries.
+    """Return the flows in order, and what each carries.
 
     Equal flows are the same object, so that skeletons are told apart by identity.
     """
@@ -64,31 +78,36 @@ def _whole_flows(
     *,
     training: bool,
 ) -> Flows:
-    rows = zip(source.tolist(), target.tolist(), tensor.tolist(), repeat(1.0))
-    return _grouped(graph, shapes, rows, training=training)
+    rows = zip(source.tolist(), target.tolist(), tensor.tolist(), repeat(()))
+    return _grouped(graph, shapes, rows, training=training)._replace(ranges=())
 
 
 def _grouped(
     graph: LayerGraph,
     shapes: tuple[SectionShape, ...],
-    crossing: Iterable[tuple[int, int, int, float]],
+    crossing: Iterable[tuple[int, int, int, Ranges]],
     *,
     training: bool,
 ) -> Flows:
-    readers: dict[tuple[int, int], dict[int, float]] = {}
-    for source, target, tensor, fraction in crossing:
+    """Group crossings by flow: one message holds all that its readers need of a tensor, in one block."""
+    readers: dict[tuple[int, int], dict[int, Ranges]] = {}
+    for source, target, tensor, part in crossing:
         found = readers.setdefault((source, tensor), {})
-        found[target] = max(found.get(target, 0.0), fraction)
+        found[target] = _hull(found[target], part) if target in found else part
     needs = graph.needs_gradient
-    grouped: dict[Flow, list[tuple[int, float]]] = {}
+    grouped: dict[Flow, list[tuple[int, Ranges]]] = {}
     for (source, tensor), targets in readers.items():
         gradient = training and graph.tensors[tensor].name in needs
         for together in _same_place(shapes, tuple(targets)):
             flow = Flow(source, together, gradient)
-            share = max(targets[target] for target in together)
-            grouped.setdefault(flow, []).append((tensor, share))
+            part = reduce(_hull, (targets[target] for target in together))
+            grouped.setdefault(flow, []).append((tensor, part))
     ordered = sorted(grouped)
-    return _interned(tuple(ordered)), tuple(tuple(grouped[flow]) for flow in ordered)
+    return Flows(
+        _interned(tuple(ordered)),
+        tuple(tuple([(t, _share(part)) for t, part in grouped[flow]]) for flow in ordered),
+        tuple(tuple([part for _, part in grouped[flow]]) for flow in ordered),
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -122,7 +141,7 @@ def _whole_crossings(graph: LayerGraph, runs: list[LayerRun]) -> tuple[IntArray,
 
 def _sliced_crossings(
     graph: LayerGraph, strategy: JobStrategy, runs: list[LayerRun]
-) -> Iterable[tuple[int, int, int, float]]:
+) -> Iterable[tuple[int, int, int, Ranges]]:
     """Yield the crossings of cut layers: a slice writes its range and reads what its range needs."""
     sections_of: dict[int, list[int]] = {}
     for i, run in enumerate(runs):
@@ -133,43 +152,59 @@ def _sliced_crossings(
     def part_of(section: int, layer: int) -> Slice | None:
         return cut.get((runs[section].stage, graph.layers[layer].name))
 
-    found = []
     for writer, reader, tensor in zip(*(column.tolist() for column in layer_edges(graph)), strict=True):
         for source in sections_of[writer]:
             for target in sections_of[reader]:
-                made = _range(graph, tensor, writer, part_of(source, writer), "writes")
-                need = _range(graph, tensor, reader, part_of(target, reader), "reads")
-                share = _overlap(made, need)
-                if source != target and share > 0:
-                    found.append((source, target, tensor, share))
-    return found
+                made = touched(graph, tensor, writer, part_of(source, writer), "writes")
+                need = touched(graph, tensor, reader, part_of(target, reader), "reads")
+                both = overlap(made, need)
+                if source != target and both is not None:
+                    yield source, target, tensor, both
 
 
-class _Range(NamedTuple):
-    """Part of a tensor along one of its axes."""
+def touched(graph: LayerGraph, tensor: int, layer: int, part: Slice | None, way: str) -> Ranges:
+    """Return the part of a tensor that a slice of a layer touches.
 
-    axis: int
-    start: float
-    stop: float
-
-
-def _range(graph: LayerGraph, tensor: int, layer: int, part: Slice | None, way: str) -> _Range | None:
-    """Return the part of a tensor that a slice of a layer touches; None for all of it."""
+    Args:
+        graph: the model.
+        tensor: index of the tensor.
+        layer: index of a layer that touches it.
+        part: slice of that layer; None for all of it.
+        way: `reads` or `writes`.
+    """
     if part is None:
-        return None
+        return ()
     item = graph.layers[layer]
     uses = item.writes if way == "writes" else item.reads
     use = next(found for found in uses if found.name == graph.tensors[tensor].name)
-    if part.dim not in use.dims:
+    return ((use.dims.index(part.dim), part.start, part.stop),) if part.dim in use.dims else ()
+
+
+def overlap(first: Ranges, second: Ranges) -> Ranges | None:
+    """Return the part of a tensor that lies in both of two; None if nothing does.
+
+    >>> overlap(((0, 0.0, 0.5),), ((0, 0.25, 1.0),)), overlap(((0, 0.0, 0.5),), ((0, 0.5, 1.0),))
+    (((0, 0.25, 0.5),), None)
+    """
+    found = {axis: (start, stop) for axis, start, stop in first}
+    for axis, start, stop in second:
+        low, high = found.get(axis, (0.0, 1.0))
+        found[axis] = (max(low, start), min(high, stop))
+    if any(stop - start <= DUST for start, stop in found.values()):
         return None
-    return _Range(use.dims.index(part.dim), part.start, part.stop)
+    return tuple((axis, *found[axis]) for axis in sorted(found))
 
 
-def _overlap(made: _Range | None, need: _Range | None) -> float:
-    """Return the share of a tensor that lies in both ranges."""
-    if made is not None and need is not None:
-        if made.axis == need.axis:
-            return max(0.0, min(made.stop, need.stop) - max(made.start, need.start))
-        return (made.stop - made.start) * (need.stop - need.start)
-    part = made or need
-    return 1.0 if part is None else part.stop - part.start
+def _hull(first: Ranges, second: Ranges) -> Ranges:
+    """Return the smallest block of a tensor that holds two parts of it."""
+    if first == second:
+        return first
+    others = {axis: (start, stop) for axis, start, stop in second}
+    both = [(axis, start, stop, *others[axis]) for axis, start, stop in first if axis in others]
+    found = [(axis, min(a, c), max(b, d)) for axis, a, b, c, d in both]
+    return tuple(item for item in found if item[1:] != (0.0, 1.0))
+
+
+def _share(part: Ranges) -> float:
+    """Return how much of a tensor a part is."""
+    return math.prod((stop - start for _, start, stop in part), start=1.0)

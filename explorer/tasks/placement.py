@@ -59,15 +59,16 @@ def place(graph: LayerGraph, strategy: JobStrategy, *, training: bool = True) ->
     sections = [section for part in placed for section in part.sections]
     runs, shapes = [section.run for section in sections], Same([section.shape for section in sections])
     sliced = any(stage.slices for stage in stages)
-    flows, tensors = find_flows(graph, strategy, runs, shapes, sliced=sliced, training=training)
+    crossing = find_flows(graph, strategy, runs, shapes, sliced=sliced, training=training)
     shared = shared_groups(graph, strategy, sections) if training else ()
     holders, held = join_groups([part.groups for part in placed], shared)
     updates = tuple([training and run.trains for run in runs])
     return PlacedStrategy(
-        skeleton=_skeleton(shapes, Same((flows,)), Same(holders), updates),
+        skeleton=_skeleton(shapes, Same((crossing.flows,)), Same(holders), updates),
         layers=tuple([run.layers for run in runs]),
         fractions=tuple([run.fractions for run in runs]),
-        flow_tensors=tensors,
+        flow_tensors=crossing.tensors,
+        flow_ranges=crossing.ranges,
         held=held,
         whole=tuple([run.whole for run in runs]),
     )

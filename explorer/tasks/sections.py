@@ -55,8 +55,10 @@ def _make_run(
 
 def splits(graph: LayerGraph, part: Slice, parameter: str) -> bool:
     """Tell whether a slice of a layer cuts this parameter of it; one of unknown dimensions is taken to be
-    cut.
+    cut, a scalar is not.
     """
+    if graph.parameter[parameter].elements == 1:
+        return False
     uses = graph.layer[part.layer].parameters
     return all(part.dim in use.dims for use in uses if use.name == parameter and use.dims)
 

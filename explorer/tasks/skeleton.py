@@ -150,6 +150,10 @@ class PlacedStrategy:
     """Per section: share of each layer; None if all are whole."""
     flow_tensors: tuple[tuple[tuple[int, float], ...], ...]
     """Per flow: (tensor index, fraction of it)."""
+    flow_ranges: tuple[tuple[tuple[tuple[int, float, float], ...], ...], ...]
+    """Per flow and tensor: (axis, start, stop) of every axis of which it carries a part; () if no layer is
+    cut.
+    """
     held: tuple[tuple[int, ...], ...]
     """Per holders group: parameter indices."""
     whole: tuple[tuple[int, ...], ...] = ()

@@ -4,14 +4,14 @@ replicas.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from explorer.base.errors import InputError, PlanError
+from explorer.base.errors import PlanError
 from explorer.cluster import Cluster
 from explorer.framework_files import load_framework
 from explorer.graph import LayerGraph
@@ -19,6 +19,7 @@ from explorer.passes.static import run_static
 from explorer.passes.timing import Timing
 from explorer.pricing import Pricer, Prices, price
 from explorer.reads import optimizer_problem
+from explorer.run.cases.slices import is_cut, sliced_units
 from explorer.run.cases.weight_reads import require_blocks, require_computable
 from explorer.run.model import ModelSpec
 from explorer.run.own.own_model import OwnModel
@@ -104,6 +105,9 @@ def prepare(
         require_computable(program)
     prices = price(program, pricer)
     seconds = prices.seconds * scale
+    sections, flow_units = _plain_units(graph, placement, model) if model else ((), ())
+    if model is not None and is_cut(strategy):
+        model, sections, flow_units = sliced_units(model, graph, strategy, placement, order)
     case = RunCase(
         name=name,
         skeleton=placement.skeleton,
@@ -112,11 +116,11 @@ def prepare(
         kind=REAL if model else DRY,
         seconds=tuple(seconds.tolist()),
         model=model,
-        sections=tuple(tuple(layers.tolist()) for layers in placement.layers) if model else (),
-        flow_units=_flow_units(graph, placement, model) if model else (),
+        sections=sections,
+        flow_units=flow_units,
         optimizer=job.optimizer if model else "sgd",
         hosted=_hosted(placement, strategy) if model else (),
-        again=_again(graph, placement, strategy) if isinstance(model, OwnModel) else (),
+        again=_again(graph, placement, strategy, sections) if isinstance(model, OwnModel) else (),
         **fields,
     )
     if any(case.again):
@@ -134,32 +138,31 @@ def _hosted(placement: PlacedStrategy, strategy: JobStrategy) -> tuple[int, ...]
 
 
 def _again(
-    graph: LayerGraph, placement: PlacedStrategy, strategy: JobStrategy
+    graph: LayerGraph,
+    placement: PlacedStrategy,
+    strategy: JobStrategy,
+    sections: Sequence[Sequence[int]],
 ) -> tuple[tuple[tuple[int, ...], ...], ...]:
     """Return, per section, the units of the blocks that it makes again one by one; () if none does."""
     found = []
-    for section, layers in zip(placement.skeleton.sections, placement.layers, strict=True):
-        stage, here = strategy.stages[section.stage], set(layers.tolist())
+    for section, layers, units in zip(placement.skeleton.sections, placement.layers, sections, strict=True):
+        stage, unit_of = strategy.stages[section.stage], dict(zip(layers.tolist(), units, strict=True))
         blocks = full_blocks(graph, stage) if stage.keeping and not section.full_recompute else ()
-        units = (tuple(graph.index[name] for name in names) for names in blocks)
-        found.append(tuple(block for block in units if here.issuperset(block)))
+        numbers = (tuple(graph.index[name] for name in names) for names in blocks)
+        found.append(tuple(tuple(unit_of[i] for i in own) for own in numbers if unit_of.keys() >= set(own)))
     return tuple(found) if any(found) else ()
 
 
-def _flow_units(
+def _plain_units(
     graph: LayerGraph, placement: PlacedStrategy, model: ModelSpec | OwnModel | LayoutModel
-) -> tuple[tuple[int, ...], ...]:
-    """Return, per flow, the keys of what it carries."""
+) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]:
+    """Return, per section, its units, and per flow the keys of what it carries."""
     index, producer = graph.index, graph.producer
     found = []
     for tensors in placement.flow_tensors:
-        if any(fraction != 1.0 for _, fraction in tensors):
-            raise InputError(
-                "a layer cut into slices cannot be run yet", key="slices", allowed="whole layers"
-            )
         names = [graph.tensors[t].name for t, _ in tensors]
         found.append(model.keys_of(names, {index[producer[name]] for name in names}))
-    return tuple(found)
+    return tuple(tuple(layers.tolist()) for layers in placement.layers), tuple(found)
 
 
 def step_times(program: Program, ends_s: dict[int, float], *, skip: int = 0) -> list[float]:

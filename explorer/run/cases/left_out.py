@@ -24,6 +24,8 @@ from explorer.workload import Job
 
 OWN_BLOCKS = "blocks recomputed otherwise than their stage: "
 """Begin of what is said of blocks, which the model's own layers do carry."""
+CUT = "layers cut over stages: "
+"""Begin of what is said of slices, which they carry as well."""
 
 
 class PlannedJob(NamedTuple):
@@ -91,7 +93,7 @@ def _shardings(plan: PlannedJob) -> Iterator[str]:
 def _slices(plan: PlannedJob) -> Iterator[str]:
     found = [part.layer for stage in plan.strategy.stages for part in stage.slices]
     if found:
-        yield f"layers cut over stages: {_some(found)}"
+        yield f"{CUT}{_some(found)}"
 
 
 def _zero(plan: PlannedJob) -> Iterator[str]:

@@ -211,11 +211,16 @@ def _stage_seconds(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobS
 
 def _stage_edges(graph: LayerGraph, strategy: JobStrategy) -> set[tuple[int, int]]:
     """Return the edges of the stage DAG."""
-    stage_of = {name: s for s, stage in enumerate(strategy.stages) for name in stage.all_layers}
+    stages_of: dict[str, list[int]] = defaultdict(list)
+    for s, stage in enumerate(strategy.stages):
+        for name in stage.all_layers:
+            stages_of[name].append(s)
     return {
-        (stage_of[source], stage_of[target])
+        (a, b)
         for source, target in graph.digraph.edges
-        if stage_of[source] != stage_of[target]
+        for a in stages_of[source]
+        for b in stages_of[target]
+        if a < b or (a > b and len(stages_of[source]) == len(stages_of[target]) == 1)
     }
 
 
@@ -247,7 +252,9 @@ def _merged(
 
     If the schedule needs its own placement, stages of one device (where a wave turns) stay separate.
     """
-    chain = edges == {(s, s + 1) for s in range(len(meshes) - 1)}
+    steps = {(s, s + 1) for s in range(len(meshes) - 1)}
+    # parts of a cut layer go past stages that hold others of them
+    chain = edges >= steps if any(stage.slices for stage in strategy.stages) else edges == steps
     placed = SCHEDULES.get(strategy.schedule).with_options(dict(strategy.options)).needs.placed
     groups: list[list[int]] = []
     for s, mesh in enumerate(meshes):

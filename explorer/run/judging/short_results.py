@@ -36,6 +36,7 @@ from explorer.run.judging.task_times import timed_by_itself
 from explorer.run.judging.wire_bytes import WireBytes, wire_bytes
 from explorer.run.launching.launch import RunResult, device_of
 from explorer.run.model import ModelSpec
+from explorer.run.own.sliced_model import SlicedModel
 from explorer.run.spec import RunCase
 from explorer.strategy import JobStrategy
 
@@ -115,11 +116,11 @@ def compare_short(
 
 
 def sent_bytes(result: RunResult, scaled: Scaled, counted: RunCase) -> list[WireBytes]:
-    """Compare the bytes that the ranks of a sharded plan sent with what the cost model says.
+    """Compare the bytes that the ranks of a sharded or sliced plan sent with what the cost model says.
 
     `counted`: the case that is counted and not timed, in the precision of the run.
     """
-    if not counted.is_sharded:
+    if not counted.is_sharded and not isinstance(counted.model, SlicedModel):
         return []
     rough = uncalibrated(scaled.ranks)
     plain = short_case("bytes", scaled, scaled.strategy, rough, once=True, fewest=2)

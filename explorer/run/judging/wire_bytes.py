@@ -16,7 +16,7 @@ from explorer.graph import COMPUTE
 from explorer.run.cases.build import Prepared
 from explorer.run.judging.wire_places import CORNERS, known_places
 from explorer.run.ranks.lane import RankLanes
-from explorer.run.sharded.layout_model import ELEMENT_BYTES, ROUTED, ROUTING, STAGES
+from explorer.run.sharded.layout_model import ELEMENT_BYTES, PADDING, ROUTED, ROUTING, STAGES
 from explorer.sharding.reshard import wire_factor
 from explorer.strategy import REPLICA
 from explorer.tasks.placement import Holders, SectionShape
@@ -48,7 +48,7 @@ class WireBytes:
 
 
 def wire_bytes(prepared: Prepared, rows: Sequence[Mapping[str, Any]]) -> list[WireBytes]:
-    """Compare what the ranks of a sharded case sent with its prediction.
+    """Compare what the ranks of a case sent with its prediction.
 
     Args:
         prepared: the case, priced.
@@ -62,8 +62,11 @@ def wire_bytes(prepared: Prepared, rows: Sequence[Mapping[str, Any]]) -> list[Wi
             sent[{REPLICA: REPLICAS, STAGES: BETWEEN}.get(axis, INSIDE)] += count
     predicted = {INSIDE: _inside(prepared), REPLICAS: _replicas(prepared), BETWEEN: _between(prepared)}
     corners = sum(count for (op, _), count in routed.items() if op == CORNERS)
+    padding = sum(count for (op, _), count in routed.items() if op == PADDING)
+    filled = "tensors of a message begin at a multiple of 16 bytes"
     known = {
-        INSIDE: _known_inside(prepared) + _known_routing(prepared, routed) + known_places(prepared, corners)
+        BETWEEN: [(filled, float(padding))] * bool(padding),
+        INSIDE: _known_inside(prepared) + _known_routing(prepared, routed) + known_places(prepared, corners),
     }
     return [
         WireBytes(
@@ -192,10 +195,23 @@ def _held_scalars(prepared: Prepared) -> list[int]:
     pricer = prepared.prices.pricer
     found = []
     for group, held in zip(program_groups(prepared), prepared.placement.held, strict=True):
-        fraction = pricer.shards(group.pieces[0].section).parameter_fraction
-        parameters = [pricer.graph.parameters[p] for p in held]
-        found.append(round(sum(fraction.get(p.name, 1.0) * p.elements for p in parameters)))
+        section = group.pieces[0].section
+        fraction, cut = pricer.shards(section).parameter_fraction, _cut(prepared, section)
+        parameters = [(pricer.graph.parameters[p], cut.get(p, 1.0)) for p in held]
+        found.append(round(sum(fraction.get(p.name, 1.0) * part * p.elements for p, part in parameters)))
     return found
+
+
+def _cut(prepared: Prepared, section: int) -> dict[int, float]:
+    """Return the parameters of which a section holds a slice's part, and how much."""
+    placement, graph = prepared.placement, prepared.prices.pricer.graph
+    shares = placement.fractions[section]
+    if shares is None:
+        return {}
+    position = {item.name: i for i, item in enumerate(graph.parameters)}
+    pairs = zip(placement.layers[section].tolist(), shares.tolist(), strict=True)
+    found = {position[use.name]: share for layer, share in pairs for use in graph.layers[layer].parameters}
+    return {p: share for p, share in found.items() if p not in placement.whole[section]}
 
 
 def program_groups(prepared: Prepared) -> tuple[Holders, ...]:

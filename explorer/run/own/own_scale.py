@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -23,13 +23,14 @@ from explorer.models.module_source import has_module
 from explorer.models.modules import MODULES
 from explorer.models.torch_export import UNUSED
 from explorer.plan import Reference, Resolved, located
-from explorer.run.cases.left_out import OWN_BLOCKS
+from explorer.run.cases.left_out import CUT, OWN_BLOCKS
 from explorer.run.cases.likeness import Scaled, UnitSize, scale
 from explorer.run.cases.spread_experts import spread_experts
 from explorer.run.lane_layout import LaneLayout
 from explorer.run.own.own_model import OwnModel
 from explorer.run.own.own_source import OwnSource, own_source
 from explorer.run.own.planned_layers import as_planned, planned_layers
+from explorer.run.own.planned_slices import cut_dims, require_known, stage_members
 from explorer.run.own.shortened import Shortened
 from explorer.run.own.shortening import (
     Keep,
@@ -39,7 +40,7 @@ from explorer.run.own.shortening import (
     whole_blocks,
 )
 from explorer.strategies.keeping import Kept, exceptions_of, full_blocks, with_kept
-from explorer.strategy import REPLICA, TILES, Mesh, Sharding, Stage
+from explorer.strategy import REPLICA, TILES, JobStrategy, Mesh, Sharding, Stage
 
 STEP_S, MOST_STEP_S = 1.2, 6.0
 """Wanted seconds of a step in one process, and those above which own layers run only if asked for by name."""
@@ -89,15 +90,16 @@ def own_scaled(
 
     Raises:
         InputError: no code behind the plan's model, layers of the plan that the module does not have,
-            slices of layers, a layout by dimensions that the module does not have, or a step that is too
-            long, or needs too much memory, however short it is made.
+            a layout or slices by dimensions that the module does not have, slices that give something else
+            than whole layers, or a step that is too long, or needs too much memory, however short it is made.
     """
     job, strategy = resolved.plan.workload.job, resolved.plan.strategy.job
     item = _with_code(resolved)
-    if any(stage.slices for stage in strategy.stages):
+    cut = cut_dims(strategy)
+    if cut and lane.axes:
         raise InputError(
-            "layers cut into slices over stages do not run yet", key="slices",
-            allowed="whole layers, or --engine likeness",
+            "layers cut into slices over stages do not run yet on lanes of several ranks", key="slices",
+            found=", ".join(sorted(cut)), allowed="lanes of one rank, whole layers, or --engine likeness",
         )  # fmt: skip
     like = scale(resolved.graph, resolved.cluster, job, strategy, ranks=ranks, size=_OWN)
     tokens, keep = _short_enough(resolved, item, like, step_s, most_s, lane.lane_ranks, elsewhere)
@@ -107,7 +109,7 @@ def own_scaled(
     )  # fmt: skip
     named = _plan_names(item.reference, own, resolved.graph)
     made = _stages(own.graph, named, resolved, like)
-    model = _laid_out(own, lane, named, resolved.graph)
+    model = _laid_out(own, lane, named, resolved.graph, cut)
     if lane.axes:
         made = [on_lane(stage, model) for stage in made]
         like = replace(like, ranks=like.ranks * lane.lane_ranks)
@@ -122,6 +124,7 @@ def own_scaled(
         lost = [text for text in lost if not text.startswith((APART, f"{experts.axis} parallelism: "))]
         said, less = experts.words
         lost += less
+    sliced = _cut_over_stages(model, as_planned(own.graph, model.planned), like.strategy.with_stages(made))
     scaled = replace(
         like,
         model=model,
@@ -131,6 +134,7 @@ def own_scaled(
         validated=(
             *(text for text in like.validated if text not in own_words),
             *said,
+            *sliced,
             f"the model's own layers: {len(own.graph.layers)} of {len(resolved.graph.layers)}",
         ),
         not_validated=tuple(lost),
@@ -150,14 +154,34 @@ def _require_pieces(model: OwnModel, stages: Sequence[Stage]) -> None:
         require_pieces(model, max(1, samples))
 
 
-def _laid_out(own: OwnSource, lane: LaneLayout, named: Mapping[str, str], plan: LayerGraph) -> OwnModel:
+def _cut_over_stages(model: OwnModel, graph: LayerGraph, strategy: JobStrategy) -> tuple[str, ...]:
+    """Say which layers run in slices over stages, each of which has been tried in its parts.
+
+    Raises:
+        InputError: a layer that cannot run so.
+    """
+    slices = [part for stage in strategy.stages for part in stage.slices]
+    if not slices:
+        return ()
+    from explorer.run.own.slices_check import require_slices  # imports torch
+
+    require_known(graph, slices)
+    require_slices(model, graph, strategy)
+    names = dict.fromkeys(part.layer for part in slices)
+    return (f"layers cut over stages: {', '.join(names)}",)
+
+
+def _laid_out(
+    own: OwnSource, lane: LaneLayout, named: Mapping[str, str], plan: LayerGraph, cut: Collection[str]
+) -> OwnModel:
     """Return a model with the layout of its lanes, by the names that its layers have.
 
     Raises:
         InputError: a dimension of the layout that the plan's graph has and the module's does not.
     """
     layouts = (lane.layout, *(layout for _, layout in lane.exceptions))
-    planned = planned_layers(own.graph, named, plan, {dim for layout in layouts for dim, _ in layout})
+    dims = {dim for layout in layouts for dim, _ in layout}
+    planned = planned_layers(own.graph, named, plan, dims.union(cut))
     made = as_planned(own.graph, planned)
     here, there = ({dim.name for layer in graph.layers for dim in layer.dims} for graph in (made, plan))
     exceptions = tuple(
@@ -223,7 +247,7 @@ def codeless(resolved: Resolved, *, travels: bool = False) -> str:
 def _carried(text: str) -> bool:
     """Tell whether own layers carry what a likeness says that it leaves out."""
     return text.startswith((
-        OWN_BLOCKS, "the layers themselves", "weights that stages share", "samples of a microbatch",
+        OWN_BLOCKS, CUT, "the layers themselves", "weights that stages share", "samples of a microbatch",
         "tokens of a sample",
     ))  # fmt: skip
 
@@ -333,14 +357,13 @@ def _stages(graph: LayerGraph, named: Mapping[str, str], resolved: Resolved, lik
     plan = resolved.plan.strategy.job.stages
     made = []
     for stage, group in zip(like.strategy.stages, like.groups, strict=True):
-        own = {name for s in group for name in plan[s].all_layers}
-        layers = tuple(item.name for item in graph.layers if named[item.name] in own)
-        if not layers:
+        layers, slices = stage_members(graph, named, [plan[s] for s in group])
+        if not layers and not slices:
             raise InputError(
                 f"nothing of stage {group[0]} can run", key="stages", found=group[0],
                 allowed="stages with a layer that is not the loss alone",
             )  # fmt: skip
-        made.append(_with_blocks(graph, named, resolved, group, replace(stage, layers=layers)))
+        made.append(_with_blocks(graph, named, resolved, group, replace(stage, layers=layers, slices=slices)))
     return made
 
 

@@ -19,7 +19,7 @@ from explorer.run.ranks.held_weights import HeldWeights
 from explorer.run.ranks.kept import HostLine, Kept
 from explorer.run.ranks.lane import Gather, LaneTask, RankLanes, Transfer
 from explorer.run.ranks.mailbox import Mailbox
-from explorer.run.ranks.packing import empty, pack, tensors_of
+from explorer.run.ranks.packing import empty, tensors_of
 from explorer.run.ranks.split_backward import input_half, weight_half
 from explorer.run.ranks.sweeps import Interval, first_guess
 from explorer.run.spec import RunCase
@@ -75,7 +75,8 @@ class Compute(HeldWeights):
         if item.flow < 0:
             return torch.zeros(1, device=self.device)
         box = self.backwards if item.backward else self.outbox
-        return pack([box.take((item.flow, key), item.interval) for key in self._keys(item)])
+        parts = [box.take((item.flow, key), item.interval) for key in self._keys(item)]
+        return self.sent.packed(parts, backward=item.backward)
 
     def buffer(self, item: Transfer) -> torch.Tensor:
         """Make a buffer for such a message."""
@@ -289,6 +290,7 @@ class Compute(HeldWeights):
         found: dict[str, Any] = {
             "losses": self.losses,
             "versions": max(self.most_versions.values()),
+            "sent": self.sent.record(),
             "left": self.forwards.size + self.backwards.size + len(self.saved),
         }
         if self.case.check:

@@ -18,6 +18,7 @@ from explorer.run.cases.weight_reads import find_reads
 from explorer.run.ranks.lane import RankLanes, Reduction
 from explorer.run.ranks.modules import Weights
 from explorer.run.ranks.optimizers import Optimizer
+from explorer.run.ranks.sent import Sent
 from explorer.run.ranks.sweeps import Interval
 from explorer.run.ranks.units import Units, units_of
 from explorer.run.spec import RunCase
@@ -75,6 +76,7 @@ class HeldWeights:
         """Go back to the initial weights, so that every round runs the same numbers."""
         units = sorted({u for piece in self.pieces for u in self.case.sections[piece.section]})
         self.current: Weights = self.units.weights(units, self.device)
+        self.sent = Sent()
         self.optimizer = Optimizer(self.case.optimizer, self.case.learning_rate)
         self.versions: dict[Piece, dict[int, Weights]] = {
             piece: {0: {name: self.current[name] for name in self.names[piece]}} for piece in self.pieces
@@ -196,7 +198,7 @@ class HeldWeights:
                 given = [g for g in own if g is not None]
                 total = sum(given[1:], given[0]) if given else torch.zeros_like(self.current[name])
             parts.append(total.detach().reshape(-1))
-        return torch.cat(parts)
+        return self.sent.exchanged(len(item.ranks), torch.cat(parts))
 
     def _members(self, group: int) -> list[Piece]:
         return [piece for piece in self.skeleton.holders[group].pieces if piece in self.names]

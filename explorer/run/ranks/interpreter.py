@@ -16,7 +16,7 @@ whatever T blocks for ends:
 * an answer to a message k < T of its own: on the receiving lane, all tasks before the one that takes k are
   below k (`explorer.tasks.blocking_transfers`), and that one takes its messages in the order of their
   numbers, so that nothing it waits for before k is above k.
-* a collective c < T: every member began it, and those before it in the group, after tasks below c.
+* a collective c < T: every member began it, and those before it of the same ranks, after tasks below c.
 
 So T runs, and after it the next, until all have. Every message is needed by a task of its receiver: then
 all are posted, and all sends end. The window appears nowhere; it only decides how early a message may

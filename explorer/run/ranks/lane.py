@@ -1,10 +1,10 @@
 """LanePlan: what one rank has to do in a program, in the order in which it must be issued.
 
 A rank is a lane of one device (a tensor-parallel lane is one rank too, in dry runs). Compute tasks run in the
-lane's order. Every wire (ordered pair of ranks) and every group is issued strictly in the program's sequence,
-at both ends, so that nothing depends on tags, which NCCL ignores. Because the program has no cycle with these
-sequences in it, issuing each message after the last of the actions that it and its predecessors on the wire
-need cannot deadlock.
+lane's order. Every wire (ordered pair of ranks) and all groups of the same ranks are issued strictly in the
+program's sequence, at all ends, so that nothing depends on tags, which NCCL ignores. Because the program has
+no cycle with these sequences in it, issuing each message after the last of the actions that it and its
+predecessors on the wire need cannot deadlock.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ class RankLanes:
             tasks=tasks,
             incoming=_by_wire(arriving),
             sends=self._placed(lane, _by_wire(mine).values(), count),
-            collectives=self._placed(lane, _by_group(groups).values(), count),
+            collectives=self._placed(lane, _by_ranks(groups).values(), count),
             sequences={key: tuple(item.task for item in items) for key, items in _by_group(groups).items()},
             gathers=self._gathers(lane, count),
         )
@@ -452,6 +452,14 @@ def _by_wire(items: Iterable[Transfer]) -> dict[Wire, tuple[Transfer, ...]]:
     for item in sorted(items, key=_order):
         found[item.wire].append(item)
     return {wire: tuple(found[wire]) for wire in sorted(found)}
+
+
+def _by_ranks(items: Iterable[Reduction]) -> dict[tuple[int, ...], tuple[Reduction, ...]]:
+    """Return collectives in sequence by who takes part: several groups of the same ranks share a channel."""
+    found: dict[tuple[int, ...], list[Reduction]] = defaultdict(list)
+    for item in sorted(items, key=_order):
+        found[item.ranks].append(item)
+    return {ranks: tuple(found[ranks]) for ranks in sorted(found)}
 
 
 def _by_group(items: Iterable[Reduction]) -> dict[int, tuple[Reduction, ...]]:

@@ -13,6 +13,7 @@ import torch
 
 from explorer.run.model import ModelSpec
 from explorer.run.own.own_model import OwnModel
+from explorer.run.own.sliced_model import SlicedModel
 from explorer.run.ranks.modules import (
     DTYPES,
     Made,
@@ -116,13 +117,17 @@ class StandIns:
 
 
 def units_of(model: ModelSpec | OwnModel | LayoutModel) -> Units:
-    """Return the units of a model, whole."""
+    """Return the units of a model, on one rank."""
     if isinstance(model, ModelSpec):
         return StandIns(model)
     if isinstance(model, LayoutModel):
         from explorer.run.sharded.layout_units import LayoutUnits, alone
 
         return LayoutUnits(model, alone(torch.device("cpu")))
+    if isinstance(model, SlicedModel):
+        from explorer.run.own.sliced_layers import sliced_layers
+
+        return sliced_layers(model)
     from explorer.run.own.own_layers import own_layers
 
     return own_layers(model.whole)

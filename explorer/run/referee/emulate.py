@@ -24,6 +24,7 @@ from explorer.run.ranks.optimizers import Optimizer
 from explorer.run.ranks.sweeps import first_guess
 from explorer.run.ranks.units import units_of
 from explorer.run.referee.replay import Replay, Span
+from explorer.run.referee.whole_weights import in_parts, joined, uncut
 from explorer.run.spec import RunCase
 from explorer.tasks.skeleton import Piece
 from explorer.updates import GRADIENTS, WEIGHTS, rule_of
@@ -41,11 +42,13 @@ class Emulation:
         """`nudged`: begin with weights that differ by a rounding, each up or down by lot."""
         self.books, self.case, self.device = Replay(case), case, device
         self.model = self.books.model
-        self.units = units_of(self.model)
+        whole = uncut(self.model)
+        self.units = units_of(whole)
         self.last = self.units.loss
         self.pieces = tuple(self.books.workers)
         self.rules = {name: rule_of(choice) for name, choice in self.books.choices.items()}
-        start = self.units.weights(range(len(self.model.units)), device)
+        start = in_parts(self.model, self.units.weights(range(len(whole.units)), device))
+        self.shapes = {name: value.shape for name, value in start.items()}
         if nudged:
             start = {name: _nudged(value) for name, value in start.items()}
         # per version: weights, and what the optimizer's next update would subtract from them
@@ -154,7 +157,7 @@ class Emulation:
             merged: Weights = {}
             for leaves in weights:
                 merged = {**leaves, **merged}
-            whole = self.units.whole(merged, data)
+            whole = self.units.whole(joined(self.model, merged, self.shapes), data)
             if whole is not None:
                 return whole
         made: dict[int, torch.Tensor] = {}

@@ -19,7 +19,7 @@ from explorer.run.lane_layout import LaneLayout
 from explorer.run.model import PRECISIONS
 
 ELEMENT_BYTES = {"fp32": 4, "fp64": 8}
-TRANSFERS, STAGES = "transfer", "stages"
+TRANSFERS, STAGES, PADDING = "transfer", "stages", "padding"
 """Operation and axis under which messages between lanes are counted."""
 ROUTING, ROUTED = "routing", "routed"
 """Operations under which is counted how many tokens go to each rank, and for which expert each of them is."""

@@ -107,7 +107,7 @@ def _require_alike(model: OwnModel, whole: OwnExecution, here: Here, data: Sampl
             f"layer {layer.name!r} would send inside, which layers of kind {layer.kind!r} cannot",
             key="layout", found=layer.name, allowed="another layout of this layer, or --engine likeness",
         )  # fmt: skip
-    reads, weights = _drawn(whole, data, layer)
+    reads, weights = drawn(whole, data, layer)
     try:
         made = compute_by_kind(here, reads, weights)
     except (RuntimeError, ValueError, IndexError, InputError) as error:
@@ -116,7 +116,7 @@ def _require_alike(model: OwnModel, whole: OwnExecution, here: Here, data: Sampl
             key="layout", found=layer.name, allowed="another layout of this layer, or --engine likeness",
         ) from None  # fmt: skip
     found = made if isinstance(made, tuple) else (made,)
-    for one, other in zip(found, _by_operators(whole, layer, reads, weights), strict=True):
+    for one, other in zip(found, by_operators(whole, layer, reads, weights), strict=True):
         # a module's loss may be the mean over its samples
         summed = layer.kind == "loss" or other.dim() == 0
         total, whole_total = (one.sum(), other.sum()) if summed else (one, other)
@@ -130,8 +130,14 @@ def _require_alike(model: OwnModel, whole: OwnExecution, here: Here, data: Sampl
             )  # fmt: skip
 
 
-def _drawn(whole: OwnExecution, data: Samples, layer: Layer) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """Draw what a layer reads, and its parameters, whole and as layers pass them on."""
+def drawn(whole: OwnExecution, data: Samples, layer: Layer) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Draw what a layer reads, and its parameters, whole and as layers pass them on.
+
+    Args:
+        whole: all layers on one rank.
+        data: inputs of the model.
+        layer: a layer.
+    """
     generator, dtype = torch.Generator().manual_seed(0), _dtype(whole)
     reads = []
     for use in layer.reads:
@@ -149,10 +155,10 @@ def _drawn(whole: OwnExecution, data: Samples, layer: Layer) -> tuple[list[torch
     return reads, weights
 
 
-def _by_operators(
+def by_operators(
     whole: OwnExecution, layer: Layer, reads: list[torch.Tensor], weights: list[torch.Tensor]
 ) -> list[torch.Tensor]:
-    """Return what a layer's own operators give: of a loss the sum over samples."""
+    """Return what a layer's own operators give of what `drawn` returned: of a loss the sum over samples."""
     ways, nothing = whole.ways, Pieces(sizes=whole.program.atom_sizes, held={})
     tensors = {
         use.name: ways.to_operators(use.name, x, nothing) if use.name in whole.program.made_at else x

@@ -147,3 +147,23 @@ class Particular(nn.Module):
 def particular() -> Any:
     """A user's module that computes something else in fp64."""
     return Particular(), {"x": torch.zeros(1, 6)}
+
+
+class Pictures(nn.Module):
+    """Convolutions with a norm between them, one of them of single pixels, over small pictures."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8)
+        self.second, self.mix = nn.Conv2d(8, 8, 3, padding=1), nn.Conv2d(8, 12, 1)
+        self.head = nn.Linear(12, 4)
+
+    def forward(self, x: Any) -> Any:
+        x = torch.tanh(self.norm(self.first(x)))
+        x = torch.tanh(self.mix(self.second(x)))
+        return self.head(x.mean((2, 3)))
+
+
+def pictures() -> Any:
+    """A user's convolutional module."""
+    return Pictures(), {"x": torch.zeros(1, 3, 6, 6)}

@@ -23,7 +23,6 @@ from explorer.run.own.own_scale import FEWEST_TOKENS, own_scaled
 from explorer.run.spec import from_data, read_spec, to_data, write_spec
 from explorer.simulation.check import check_job
 from explorer.strategies.uniform import uniform
-from explorer.strategy import Slice
 from explorer.workload import default_workload
 from tests.run.own.own_cases import FACTORIES, GPT
 
@@ -128,13 +127,6 @@ def test_tokens_go_before_blocks() -> None:
     assert len(whole.graph.layers) == len(long.graph.layers)
 
 
-def sliced(resolved: Resolved) -> Resolved:
-    job = resolved.plan.strategy.job
-    first = replace(job.stages[0], slices=(Slice(layer="head", dim="o", start=0.0, stop=0.5),))
-    made = replace(resolved.plan.strategy, jobs=(job.with_stages([first, *job.stages[1:]]),))
-    return replace(resolved, plan=replace(resolved.plan, strategy=made))
-
-
 def renamed(resolved: Resolved) -> Resolved:
     """A plan whose graph has a layer that its code has not."""
     last = resolved.graph.layers[-1]
@@ -152,7 +144,6 @@ def renamed(resolved: Resolved) -> Resolved:
 def test_refusals_are_one_line_with_the_way_out(stack: Resolved) -> None:
     for refused, said in (
         (plan("alexnet", stages=2, microbatches=4), "'alexnet' is a graph without code"),
-        (sliced(stack), "layers cut into slices"),
         (renamed(stack), "is a layer of the module only"),
     ):
         with pytest.raises(InputError, match=re.escape(said)) as caught:
