@@ -40,8 +40,8 @@ class Campaign(NamedTuple):
 
 
 DRY_BESIDE = """\
-With 512 microbatches, of which each run takes a minute, on 2026-11-28 (`--ranks 4 --microbatches 512`, and
-`--ranks 8 16 --microbatches 512 --schedules 1f1b`; load at the end 7.1 and 8.1):
+With 512 microbatches, of which each run takes a minute, on 2026-11-28 (`--microbatches 512`, in parts; load at
+the end 2 to 15):
 
 | schedule | ranks | microbatches | simulated, s | measured, s | error | a task's overhead |
 |---|---|---|---|---|---|---|
@@ -50,7 +50,21 @@ With 512 microbatches, of which each run takes a minute, on 2026-11-28 (`--ranks
 | zb_h1 | 4 | 512 | 61.565 | 62.418 | +1.39 % | 0.14 % |
 | chimera | 4 | 512 | 62.173 | 62.895 | +1.16 % | 0.07 % |
 | 1f1b | 8 | 512 | 62.524 | 63.338 | +1.30 % | 0.19 % |
-| 1f1b | 16 | 512 | 64.468 | 64.849 | +0.59 % | 0.09 % |"""
+| interleaved_1f1b | 8 | 512 | 61.868 | 63.725 | +3.00 % | 0.26 % |
+| zb_h1 | 8 | 512 | 61.728 | 62.619 | +1.44 % | 0.21 % |
+| chimera | 8 | 512 | 62.376 | 63.130 | +1.21 % | 0.25 % |
+| 1f1b | 16 | 512 | 64.468 | 64.849 | +0.59 % | 0.09 % |
+| interleaved_1f1b | 16 | 512 | 62.369 | 64.211 | +2.95 % | 0.25 % |
+| zb_h1 | 16 | 512 | 62.076 | 62.919 | +1.36 % | 0.17 % |
+| chimera | 16 | 512 | 63.045 | 63.740 | +1.10 % | 0.15 % |
+
+Chunks of interleaved_1f1b last half as long as an action of the others. With actions as long as `validate` makes
+them (`--forward .066`, a median of 50 ms; load 2 to 4):
+
+| schedule | ranks | microbatches | simulated, s | measured, s | error | a task's overhead |
+|---|---|---|---|---|---|---|
+| interleaved_1f1b | 8 | 512 | 102.082 | 103.847 | +1.73 % | 0.13 % |
+| interleaved_1f1b | 16 | 512 | 102.910 | 104.842 | +1.88 % | 0.16 % |"""
 """Dry runs of many microbatches."""
 FAULTS_BESIDE = """\
 204 trials of seed 31, of which 196 met their fault, with the other work of this machine beside them (load .6
