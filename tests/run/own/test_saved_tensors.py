@@ -124,3 +124,14 @@ def test_a_program_that_needs_values_keeps_what_its_capture_says(monkeypatch: py
     program = program_of("gated")
     monkeypatch.setattr(here, "saved_tensors", refused)
     assert with_saved(program.graph, program) == program.graph
+
+
+def test_a_module_runs_in_the_order_of_the_program() -> None:
+    """An encoder before its decoder: gradients come, and memory goes, in the order that a graph says."""
+    program = program_of("t5")
+    module = layer_module(program, [layer.name for layer in program.graph.layers])
+    place = {node.name: i for i, node in enumerate(program.module.graph.nodes)}
+    computed = [node.name for node in module.module.graph.nodes if node.op == "call_function"]
+    places = [place[module.origin[name]] for name in computed if name in module.origin]
+    assert len(places) > 50
+    assert places == sorted(places)
