@@ -55,9 +55,9 @@ def open_module(
     given = dict(settings or {})
     with _parameters_aside():
         source = _open(reference, sequence_length, given, trust)
-    _give_storage(source.module)
-    if dtype is not None:
+    if dtype is not None:  # before there is memory, which a cast would write
         source.module.to(dtype)
+    _give_storage(source.module)
 
     def real(item: Any) -> Any:
         import torch

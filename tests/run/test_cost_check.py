@@ -17,23 +17,23 @@ from explorer.graph import COMPUTE
 from explorer.run.cases.build import Prepared, prepare
 from explorer.run.cases.operators import by_operator, operator_graph
 from explorer.run.cases.short_cases import short_case
+from explorer.run.judging.backward_bytes import PieceLayers, _gathered, _given_back, backward_bytes
 from explorer.run.judging.calibrate import uncalibrated
 from explorer.run.judging.compare import predicted_step
 from explorer.run.judging.cost_check import (
     PROCESSOR,
     WALL,
-    _halfway_bytes,
     action_seconds,
     clock_of,
     layer_seconds,
     measured_collectives,
     measured_compute,
-    predicted_bytes,
     predicted_collectives,
     predicted_compute,
     priced_by,
     unfit,
 )
+from explorer.run.judging.held_bytes import predicted_bytes
 from explorer.run.lane_layout import LaneLayout
 from explorer.run.model import (
     CONV,
@@ -290,15 +290,13 @@ def test_an_update_holds_no_copies(optimizer: str) -> None:
 @pytest.mark.parametrize("samples", [1, 8])
 def test_gradients_gather_while_activations_go(samples: int) -> None:
     """Against a backward that is played layer by layer, with what each saves and which weights it has."""
-    model, strategy, run = prepared(1, 1)
-    graph = operator_graph(model)
-    priced = priced_by(run, graph, by_operator(strategy, graph), machine(1))
+    graph = operator_graph(transformer(2))
     held = {}
     for name in (name for layer in graph.layers for name in layer.saves):
         saved = graph.tensor[name]
         width = 4 if saved.dtype == COMPUTE else dtype_bytes(saved.dtype)
         held[name] = samples * width * math.prod(saved.shape)
-    start, given, most = sum(held.values()), 0.0, 0.0
+    start, given, most = sum(held.values()), 0.0, -math.inf
     met: set[str] = set()
     for number in reversed(range(len(graph.layers))):
         for use in graph.layers[number].parameters:
@@ -308,5 +306,8 @@ def test_gradients_gather_while_activations_go(samples: int) -> None:
         most = max(most, given + sum(held.values()) - start)
         before = {name for layer in graph.layers[:number] for name in layer.saves}
         held = {name: size for name, size in held.items() if name in before}
-    assert _halfway_bytes(priced, graph, 0, samples) == pytest.approx(max(0.0, most), rel=1e-3)
-    assert _halfway_bytes(priced, None, 0, samples) == 0
+    layers = tuple(range(len(graph.layers)))
+    piece = PieceLayers(graph=graph, layers=layers, samples=samples, element_bytes=4.0)
+    found = float((_gathered(piece) - _given_back(piece)[1:]).max())
+    assert found == pytest.approx(most, rel=1e-3)
+    assert backward_bytes(piece) >= found

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+from explorer.run.own.own_layers import own_layers
 from explorer.run.ranks import session
-from explorer.run.spec import Calibration, RunSpec, Survey
-from tests.run.programs import MODEL
+from explorer.run.spec import Calibration, RunCase, RunSpec, Survey
+from tests.run.own.own_cases import GPT, cut, source
+from tests.run.own.own_cases import case as prepared
+from tests.run.programs import MODEL, real
 
 
 class Timed:
@@ -73,3 +78,50 @@ def test_a_crowded_machine_is_found_before_anything_is_timed(
     numbers, calls, told = rounds_of(shares, quiet_share, monkeypatch)
     assert (numbers, calls) == (rounds, calibrations)
     assert ("crowded" in told) == (rounds == [0])
+
+
+def test_what_ran_once_is_gone_before_anything_else_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A comparison holds many copies of the weights: none of them beside the next case."""
+    plain = real("1f1b", 1, 1).case
+    cases = tuple(replace(plain, name=name, once=name != "timed") for name in ("timed", "numbers", "bytes"))
+    alive: list[weakref.ref[Any]] = []
+    made: list[tuple[str, int, int]] = []
+
+    class Holder:
+        """What a case computes with, in a circle as graphs may be."""
+
+        def __init__(self) -> None:
+            self.itself = self
+
+    def player(case: RunCase, index: int, *_: Any) -> Any:
+        made.append((case.name, index, sum(ref() is not None for ref in alive)))
+        holder = Holder()
+        alive.append(weakref.ref(holder))
+        return lambda: {"of": type(holder).__name__}
+
+    monkeypatch.setattr(session, "keep_freed_memory", lambda: None)
+    monkeypatch.setattr(session, "_prepare", lambda _: None)
+    monkeypatch.setattr(session, "_player", player)
+    transport = SimpleNamespace(device=torch.device("cpu"), rank=0, barrier=lambda: None)
+    monkeypatch.setattr(session, "connect", lambda *_: transport)
+    events = SimpleNamespace(send=lambda _, /, **__: None)
+    desk: Any = SimpleNamespace(rank=0, events=events, at="", status=lambda *_: None)
+    found = session.run_session(RunSpec(ranks=1, cases=cases, rounds=2), desk)
+    assert made == [("numbers", 1, 0), ("bytes", 2, 0), ("timed", 0, 0)]
+    assert {name: len(rows) for name, rows in found["cases"].items()} == {
+        "timed": 2,
+        "numbers": 1,
+        "bytes": 1,
+    }
+
+
+def test_weights_that_were_drawn_for_one_case_alone_are_given_back() -> None:
+    own = source(*GPT, "fp32")
+    case = replace(prepared(own, cut(own, 1, size=8), "1f1b").case, once=True)
+    layers = own_layers(own.model)
+    layers.weights([0], torch.device("cpu"))
+    session._give_back(case, RunSpec(ranks=1, cases=(case, replace(case, name="timed", once=False))))
+    assert layers._drawn
+    session._give_back(case, RunSpec(ranks=1, cases=(case,)))
+    assert not layers._drawn
+    assert layers.weights([0], torch.device("cpu"))

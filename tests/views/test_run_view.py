@@ -16,7 +16,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "widgets"))
 from sample_run import comparison
 
 from explorer.run.judging.compare import CONFIRMED, OFF, TOO_NOISY, WRONG, EngineRun
-from explorer.run.judging.cost_check import CostCheck, RankBytes
+from explorer.run.judging.cost_check import CostCheck
+from explorer.run.judging.held_bytes import RankBytes
 from explorer.run.judging.profile_correction import Change, Correction
 from explorer.views.run_view import calibration_view, comparison_view, error_of
 from tests.support import view_shapes as shapes

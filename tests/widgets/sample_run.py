@@ -6,7 +6,8 @@ from typing import Any
 
 from explorer.run.judging.action_times import TRANSFERS, ActionTime
 from explorer.run.judging.compare import CONFIRMED, Comparison, StageTime
-from explorer.run.judging.cost_check import LayerSeconds, RankBytes
+from explorer.run.judging.cost_check import LayerSeconds
+from explorer.run.judging.held_bytes import RankBytes
 from explorer.run.one_rank.findings import ActionSeconds, LayerBytes, SliceCheck
 from explorer.views.run_view import comparison_view
 from explorer.views.slice_view import slice_view

@@ -15,9 +15,10 @@ from explorer.run.own.own_model import OwnModel
 from explorer.run.own.own_scale import Elsewhere, room_bytes
 
 FP64 = "fp64"
-COPIES = 30
-"""Copies of all weights in fp64 that a rank holds at a time: 21 (a Llama) to 29 (GPT-2) of two replicas,
-activations and the run in its own precision included.
+COPIES = 23
+"""Copies of all weights in fp64 that a rank holds at a time, by the resident memory of its process: 16 to 20
+of GPT-2's table over two replicas, 15 to 17 of a Llama, 8 of its two stages; 13 are tensors, the rest pages
+between them that the heap keeps. The rest up to 23 is margin: the same run differs by 2 from time to time.
 """
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from explorer.run.cases.build import Prepared, begins, parts_of, step_times
 from explorer.run.judging.action_times import ActionTime, Stamps, action_times
-from explorer.run.judging.cost_check import CostCheck, RankBytes
+from explorer.run.judging.cost_check import CostCheck
+from explorer.run.judging.held_bytes import RankBytes
 from explorer.run.judging.wire_bytes import WireBytes
 from explorer.run.own.shortened import Shortened
 

@@ -8,33 +8,26 @@ processors seconds are those that the core worked for a rank, so that what else 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import Any
 
-import numpy as np
-
 from explorer.base.errors import InputError
 from explorer.calibrate.devices import same_device
 from explorer.cluster import Cluster
 from explorer.costs.compute import layer_costs
-from explorer.costs.memory_arrays import graph_arrays
 from explorer.graph import LayerGraph
 from explorer.passes.static import run_static
 from explorer.pricing import Pricer, price
 from explorer.run.cases.build import Prepared
-from explorer.run.judging.flat_bytes import flat_bytes
-from explorer.simulation.lane_memory import MEMORY_PARTS, memory_by_lane
 from explorer.strategy import JobStrategy
 from explorer.tasks.placement import place
-from explorer.tasks.program import KINDS, REDUCE
-from explorer.tasks.program_tables import derived
+from explorer.tasks.program import KINDS
 
 COST_TOLERANCE_PCT = 30.0
 """Error of the seconds of compute up to which the cost model counts as confirmed, in per cent."""
-_TENSORS = MEMORY_PARTS.index("reserved")
 PROCESSOR, WALL = "processor", "wall"
 
 
@@ -66,18 +59,6 @@ class ActionSeconds:
     """The same, median over tasks, lanes and rounds: compute by the check's clock, collectives by the wall,
     waits for other ranks included.
     """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankBytes:
-    """Peak bytes of the tensors of one rank."""
-
-    rank: int
-    """The rank."""
-    predicted_bytes: float
-    """By the cost model, which needs no profile for it."""
-    measured_bytes: float
-    """As counted (see `explorer.run.ranks.allocated`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,111 +109,6 @@ def priced_by(run: Prepared, graph: LayerGraph, strategy: JobStrategy, cluster: 
         run, placement=placement, prices=prices, timing=run_static(run.program, prices.seconds),
         strategy=strategy,
     )  # fmt: skip
-
-
-def predicted_bytes(priced: Prepared, graph: LayerGraph | None = None) -> list[float]:
-    """Return the peak bytes of tensors of each lane of a program.
-
-    Our ranks hold more than a plan needs, at two moments. In a backward the gradients of a whole piece gather
-    before they are added to the sums of earlier microbatches, while its activations go; where late layers
-    have the weights and early ones the activations (convolutions), both are there in between. At an exchange
-    its gradients are copied next to each other, beside all sums. A gradient that two layers of a piece give
-    is added up beside both parts. What ZeRO's flat weights add is in `run.judging.flat_bytes`.
-
-    Args:
-        priced: the program.
-        graph: its layers, which tell what weights they share; None if they share none.
-    """
-    program, memory = priced.program, priced.prices.memory
-    parts, _ = memory_by_lane(program, priced.prices)
-    exchanged = _exchanged_bytes(priced)
-    found = []
-    for held, plain in zip(derived(program).sections, parts[:, :_TENSORS].sum(axis=1), strict=True):
-        fresh: list[float] = []
-        update = 0.0
-        given: dict[int, float] = {}
-        for section, samples in held:
-            own = memory[section]
-            parts_bytes = 2 * _shared_bytes(priced, graph, section)
-            flat = flat_bytes(priced, section, samples)
-            gathering = own.gradient_bytes + parts_bytes - own.activation_bytes_per_sample * samples
-            halfway = _halfway_bytes(priced, graph, section, samples)
-            fresh += [flat.always + more for more in (0.0, gathering, halfway, flat.scattering)]
-            mine = exchanged.get(section, {})
-            given |= mine
-            alone = max(0.0, own.gradient_bytes - sum(mine.values()))
-            update += own.weight_bytes + own.optimizer_bytes + alone + flat.always + flat.part
-        update += sum(given.values()) + max(given.values(), default=0.0)
-        found.append(max(float(plain) + max(fresh, default=0.0), update))
-    return found
-
-
-def _exchanged_bytes(priced: Prepared) -> dict[int, dict[int, float]]:
-    """Return, per section, the bytes of gradients of each group that it exchanges them with."""
-    found: dict[int, dict[int, float]] = defaultdict(dict)
-    for slot, size in zip(priced.program.slots, priced.prices.bytes.tolist(), strict=True):
-        if slot.kind == REDUCE:
-            for piece in priced.program.skeleton.holders[slot.where].pieces:
-                found[piece.section][slot.where] = float(size)
-    return found
-
-
-def _halfway_bytes(priced: Prepared, graph: LayerGraph | None, section: int, samples: float) -> float:
-    """Return the most by which the gradients of a piece, so far, are larger than the activations that its
-    backward has given back; 0 if its layers are unknown, or if they run again.
-
-    The gradient of a convolution's weight is there twice for a moment: libraries make it in a layout of their
-    own.
-    """
-    model = priced.case.model
-    if graph is None or model is None or priced.program.skeleton.sections[section].full_recompute:
-        return 0.0
-    arrays, layers = graph_arrays(graph), priced.placement.layers[section]
-    place = np.full(len(graph.layers), -1)
-    place[layers] = np.arange(len(layers))
-    made, gone = np.zeros(len(layers) + 1), np.zeros(len(layers) + 1)
-    saved = place[arrays.saves.layer] >= 0
-    first = np.full(len(graph.tensors), len(layers))
-    np.minimum.at(first, arrays.saves.item[saved], place[arrays.saves.layer[saved]])
-    np.add.at(gone, first, samples * (model.element_bytes * arrays.compute + arrays.fixed))
-    used = place[arrays.uses.layer] >= 0
-    last = np.full(len(graph.parameters), -1)
-    np.maximum.at(last, arrays.uses.item[used], place[arrays.uses.layer[used]])
-    trained = arrays.weight["compute"] * arrays.weight["trainable"]
-    np.add.at(made, last[last >= 0], model.element_bytes * trained[last >= 0])
-    # backwards from the last layer: at one, what later layers saved is gone and its own gradients are there
-    gathered, given_back = (np.cumsum(item[:-1][::-1]) for item in (made, gone))
-    before = np.concatenate([[0.0], given_back[:-1]])
-    twice = made[:-1] * np.array([graph.layers[i].kind == "conv" for i in layers.tolist()])
-    return float(np.max(gathered - before + twice[::-1], initial=0.0))
-
-
-def _shared_bytes(priced: Prepared, graph: LayerGraph | None, section: int) -> float:
-    """Return the bytes of the largest weight that several layers of a section use; 0 if there is none."""
-    model = priced.case.model
-    if graph is None or model is None:
-        return 0.0
-    layers = [graph.layers[i] for i in priced.placement.layers[section].tolist()]
-    uses = Counter(use.name for layer in layers for use in layer.parameters)
-    shared = [graph.parameter[name].elements for name, count in uses.items() if count > 1]
-    return model.element_bytes * max(shared, default=0.0)
-
-
-def rank_bytes(
-    priced: Prepared, rows: Sequence[Sequence[Mapping[str, Any]]], graph: LayerGraph | None = None
-) -> list[RankBytes]:
-    """Return predicted and counted peaks.
-
-    Args:
-        priced: the program.
-        rows: per rank, the records of the counted case.
-        graph: as for `predicted_bytes`.
-    """
-    return [
-        RankBytes(rank=rank, predicted_bytes=predicted, measured_bytes=float(rows[rank][0]["peak_bytes"]))
-        for rank, predicted in enumerate(predicted_bytes(priced, graph))
-        if rank < len(rows) and rows[rank] and rows[rank][0].get("peak_bytes")
-    ]
 
 
 def unfit(profile: Cluster | None, *, ranks: int, device: str) -> str:
@@ -388,7 +264,7 @@ def layer_seconds(
 
 
 __all__ = [
-    "COST_TOLERANCE_PCT", "ActionSeconds", "CostCheck", "LayerSeconds", "RankBytes", "action_seconds",
-    "clock_of", "layer_seconds", "measured_collectives", "measured_compute", "predicted_bytes",
-    "predicted_collectives", "predicted_compute", "priced_by", "rank_bytes", "unfit",
+    "COST_TOLERANCE_PCT", "ActionSeconds", "CostCheck", "LayerSeconds", "action_seconds", "clock_of",
+    "layer_seconds", "measured_collectives", "measured_compute", "predicted_collectives",
+    "predicted_compute", "priced_by", "unfit",
 ]  # fmt: skip

@@ -21,7 +21,6 @@ from explorer.run.judging.cost_check import (
     COST_TOLERANCE_PCT,
     PROCESSOR,
     CostCheck,
-    RankBytes,
     action_seconds,
     clock_of,
     layer_seconds,
@@ -30,8 +29,8 @@ from explorer.run.judging.cost_check import (
     predicted_collectives,
     predicted_compute,
     priced_by,
-    rank_bytes,
 )
+from explorer.run.judging.held_bytes import RankBytes, rank_bytes
 from explorer.run.judging.task_times import timed_by_itself
 from explorer.run.judging.wire_bytes import WireBytes, wire_bytes
 from explorer.run.launching.launch import RunResult, device_of

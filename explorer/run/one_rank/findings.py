@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from explorer.run.judging.cost_check import LayerSeconds, RankBytes
+from explorer.run.judging.cost_check import LayerSeconds
+from explorer.run.judging.held_bytes import RankBytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

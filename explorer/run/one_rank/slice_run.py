@@ -22,13 +22,8 @@ from explorer.models.captured_program import CapturedProgram, Capturing, capture
 from explorer.plan import Resolved, located
 from explorer.pricing.layer_columns import sharded_of
 from explorer.run.judging.compare import relative_pct, verdict_of
-from explorer.run.judging.cost_check import (
-    COST_TOLERANCE_PCT,
-    LayerSeconds,
-    RankBytes,
-    clock_of,
-    unfit,
-)
+from explorer.run.judging.cost_check import COST_TOLERANCE_PCT, LayerSeconds, clock_of, unfit
+from explorer.run.judging.held_bytes import RankBytes
 from explorer.run.one_rank.cut_layers import CutRankLayers
 from explorer.run.one_rank.findings import ActionSeconds, LayerBytes, SliceCheck
 from explorer.run.one_rank.fitting import PRECISION, Fitted, fit, zero_ranks

@@ -114,12 +114,10 @@ class _Builder:
 
         program, graph = self.program, self.program.graph
         layers = tuple(layer.name for layer in graph.layers if layer.name in self.layers)
-        given: dict[str, Any] = {}
         wanted = self._crossing(layers) if writes is None else writes
-        for name in wanted:
-            if program.loss and name == LOSS:
-                continue
-            given[name] = self._copy(self.nodes[program.made_at[name]])
+        ends = {name: program.made_at[name] for name in wanted if not (program.loss and name == LOSS)}
+        self._copy_in_order([*ends.values(), *(self._counted() if loss else ())])
+        given: dict[str, Any] = {name: self._copy(self.nodes[node]) for name, node in ends.items()}
         total = self._total() if loss else None
         if total is not None:
             given[TOTAL] = total
@@ -150,20 +148,29 @@ class _Builder:
         program = self.program
         parts = []
         if program.loss:
-            if LOSS in self.layers:
-                logits = self._copy(self.nodes[self._logits()])
+            for name in self._counted():
                 labels = self._input(self.reads, LABELS)
-                parts.append(self._call(token_loss, (logits, labels)))
+                parts.append(self._call(token_loss, (self._copy(self.nodes[name]), labels)))
         else:
-            for number, name in enumerate(program.outputs):
-                made = program.made_at.get(program.tensor_at.get(name, ""), "")
-                if program.layer_of.get(self._maker(made)) in self.layers and self._differentiable(name):
-                    args = (self._copy(self.nodes[name]), number, program.samples)
-                    parts.append(self._call(output_loss, args))
+            for name, number in self._counted().items():
+                args = (self._copy(self.nodes[name]), number, program.samples)
+                parts.append(self._call(output_loss, args))
         total = parts[0] if parts else None
         for part in parts[1:]:
             total = self._call(operator.add, (total, part))
         return total
+
+    def _counted(self) -> dict[str, int]:
+        """Return the nodes of outputs that these layers make and the loss counts, with their numbers."""
+        program = self.program
+        if program.loss:
+            return {self._logits(): 0} if LOSS in self.layers else {}
+        found = {}
+        for number, name in enumerate(program.outputs):
+            made = program.made_at.get(program.tensor_at.get(name, ""), "")
+            if program.layer_of.get(self._maker(made)) in self.layers and self._differentiable(name):
+                found[name] = number
+        return found
 
     def _logits(self) -> str:
         read = self.program.graph.layer[LOSS].reads[0].name
@@ -183,21 +190,24 @@ class _Builder:
 
     # -- nodes ------------------------------------------------------------------------------------
 
-    def _copy(self, node: Any) -> Any:
-        """Copy a node with all it needs, in the order of the program."""
-        stack = [node]
+    def _copy_in_order(self, ends: Sequence[str]) -> None:
+        """Copy some nodes with all they need, in the order of the program: its gradients come in that order,
+        the last first, and so does memory.
+        """
+        needed, stack = set(), [self.nodes[name] for name in ends]
         while stack:
-            item = stack[-1]
-            if item.name in self.made:
-                stack.pop()
-                continue
-            outside = self._outside(item)
-            waiting = [] if outside else [n for n in item.all_input_nodes if n.name not in self.made]
-            if waiting:
-                stack.extend(reversed(waiting))
-                continue
-            self.made[item.name] = self._input(self.reads, outside) if outside else self._node(item)
-            stack.pop()
+            item = stack.pop()
+            if item.name not in needed:
+                needed.add(item.name)
+                stack += [] if self._outside(item) else item.all_input_nodes
+        for name in (name for name in self.nodes if name in needed):
+            self._copy(self.nodes[name])
+
+    def _copy(self, node: Any) -> Any:
+        """Return the copy of a node all of whose inputs have been copied."""
+        if node.name not in self.made:
+            outside = self._outside(node)
+            self.made[node.name] = self._input(self.reads, outside) if outside else self._node(node)
         return self.made[node.name]
 
     def _outside(self, node: Any) -> str:

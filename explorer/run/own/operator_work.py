@@ -1,4 +1,4 @@
-"""Work of own layers as eager torch runs them: operator by operator, each through memory.
+"""Work of own layers, and what they keep, as eager torch runs them: each operator through memory.
 
 A captured LayerGraph counts what a layer reads and writes at its borders, as one fused kernel would. Ranks
 run what was captured operator by operator, and add the gradients of every microbatch to sums by kernels of
@@ -38,6 +38,7 @@ from explorer.models._operators import (
     SOFTMAXES,
 )
 from explorer.models.captured_program import CapturedProgram
+from explorer.run.own.saved_tensors import with_saved
 
 _COUNTED = MATMULS | GROUPED | CONVOLUTIONS | ATTENTIONS
 _NORM = {"batch_norm": (8.0, 6.0), "rms_norm": (12.0, 24.0)}
@@ -50,14 +51,15 @@ _LOSSES = frozenset({"cross_entropy_loss", "nll_loss", "nll_loss_nd"})
 
 
 def eager_graph(program: CapturedProgram) -> LayerGraph:
-    """Return the graph of a captured program with the work of eager operators.
+    """Return the graph of a captured program with the work of eager operators and what autograd saves of
+    them.
 
     Args:
         program: the program; its graph and its work are per sample, whatever number it was captured for.
     """
     forward, backward = _moved(program)
     layers = tuple(_eager(layer, forward, backward) for layer in program.graph.layers)
-    return replace(program.graph, layers=layers)
+    return with_saved(replace(program.graph, layers=layers), program)
 
 
 def _eager(layer: Layer, forward: Mapping[str, float], backward: Mapping[str, float]) -> Layer:

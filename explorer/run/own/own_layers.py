@@ -80,6 +80,10 @@ class OwnLayers:
             name: self._drawn[name].to(device, copy=True).requires_grad_() for name in names
         }  # fmt: skip
 
+    def forget(self) -> None:
+        """Give drawn weights back; they are drawn again where they are asked for."""
+        self._drawn = {}
+
     def initial(self, name: str) -> torch.Tensor:
         """Draw a parameter: kernels keep the size of what they multiply, matrices halve it.
 

@@ -1,10 +1,10 @@
 """Peak bytes of tensors while something runs: of the allocator on a GPU, of every allocation on a processor.
 
 On a processor torch's profiler hears of each allocation and release of the thread that computes, temporaries
-inside kernels included. That costs time, so a run that is counted is not timed. It is started below its
-Python front, which always records operators too: those of collectives end in threads of their own, and torch
-2.13 now and then dies of a wild pointer when it makes text of them. Only a scope that nothing here enters is
-recorded, so that memory is all it hears of.
+inside kernels included, but of no release of what was there before it first listened. That costs time, so a
+run that is counted is not timed. It is started below its Python front, which always records operators too:
+those of collectives end in threads of their own, and torch 2.13 now and then dies of a wild pointer when it
+makes text of them. Only a scope that nothing here enters is recorded, so that memory is all it hears of.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 from torch._C import _autograd, _profiler
 
@@ -31,10 +32,14 @@ def counted(device: torch.device, held: Iterable[torch.Tensor]) -> Iterator[Peak
 
     Args:
         device: where it computes.
-        held: tensors that it starts with, which count as well.
+        held: tensors that it starts with, which count as long as they are there.
     """
-    found, before = PeakBytes(), bytes_of(held)
+    found = PeakBytes()
+    storages = {item.untyped_storage().data_ptr(): item.untyped_storage() for item in held}
+    del held  # versions of weights go while it counts: here they must not stay
+    before = float(sum(storage.nbytes() for storage in storages.values()))
     if device.type == "cuda":
+        storages.clear()
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
         start = torch.cuda.memory_allocated(device)
@@ -42,9 +47,22 @@ def counted(device: torch.device, held: Iterable[torch.Tensor]) -> Iterator[Peak
         torch.cuda.synchronize(device)
         found.peak = before + torch.cuda.max_memory_allocated(device) - start
         return
+    with _memory_changes():  # apart: what is given back here may be said to be of any size
+        while storages:
+            _place_anew(storages.popitem()[1])
     with _memory_changes() as changes:
         yield found
     found.peak = before + highest(changes)
+
+
+def _place_anew(storage: torch.UntypedStorage) -> None:
+    """Give a storage fresh memory for its values, so that its release is heard; all its tensors stay so."""
+    size, values = storage.nbytes(), torch.empty(0, dtype=torch.uint8).set_(storage)
+    aside = torch.from_numpy(np.empty(size, dtype=np.uint8))  # outside of torch's allocator, which is counted
+    aside.copy_(values)
+    storage.resize_(0)
+    storage.resize_(size)
+    values.set_(storage).copy_(aside)
 
 
 def bytes_of(tensors: Iterable[torch.Tensor]) -> float:

@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Any
 
 import torch
+from torch.autograd.graph import get_gradient_edge
 from torch.utils.checkpoint import checkpoint
 
 from explorer.actions import RECOMPUTE
@@ -146,12 +147,13 @@ class Compute(HeldWeights):
         kept = self._keep(piece, number)
         with torch.set_grad_enabled(self.training and not again), kept.saving() if kept else nullcontext():
             made = self._run_units(piece, number, interval, inputs)
-        self.saved[piece, number] = (inputs, None if again else made)
+        # a backward begins at the outputs' places in the graph; a split one detaches the outputs themselves
+        ends = made if piece in self.split else _ends(made)
+        self.saved[piece, number] = (inputs, None if again else ends)
         if kept:
             tables = self.tables.get((piece, number), ())
-            kept.add(
-                [*inputs.values(), *(() if again else made.values()), *(t for pair in tables for t in pair)]
-            )
+            own = made.values() if piece in self.split and not again else ()
+            kept.add([*inputs.values(), *own, *(t for pair in tables for t in pair)])
         if self.units.loss in made:
             self.losses.append(float(made[self.units.loss].detach()))
         self._hand_on(piece, interval, made)
@@ -227,8 +229,10 @@ class Compute(HeldWeights):
                 rows = {key: made[key].detach() for key in self.case.flow_units[f]}
                 self.handing.hand_on(f, piece.copy, interval, rows, self.forwards, self.outbox)
 
-    def _roots(self, piece: Piece, number: int) -> tuple[Any, list[torch.Tensor], list[torch.Tensor | None]]:
-        """Return saved inputs, the outputs to differentiate, and the gradients that came back for them."""
+    def _roots(self, piece: Piece, number: int) -> tuple[Any, list[Any], list[torch.Tensor | None]]:
+        """Return saved inputs, the outputs to differentiate or their places in the graph, and the gradients
+        that came back for them.
+        """
         inputs, made = self.saved.pop((piece, number))
         moving = self.kept.pop((piece, number), None)
         if moving is not None and not moving.is_here:
@@ -243,7 +247,7 @@ class Compute(HeldWeights):
                     rows = self._boundary(self.backwards, (f, key), interval)
                     came[key] = came[key] + rows if key in came else rows
         loss = [made[self.units.loss]] if self.units.loss in made else []
-        kept = [key for key in came if made[key].requires_grad]
+        kept = [key for key in came if key in made and getattr(made[key], "requires_grad", True)]
         outputs = [*(made[key] for key in kept), *loss]
         return inputs, outputs, [*(came[key] for key in kept), *(None for _ in loss)]
 
@@ -300,3 +304,12 @@ class Compute(HeldWeights):
                 if span[0] == 0
             }
         return found
+
+
+def _ends(made: Mapping[int, torch.Tensor]) -> dict[int, Any]:
+    """Return where a backward begins: the outputs' places in the graph, so that their values need not stay.
+
+    Numbers (the loss) stay as they are.
+    """
+    found = {key: rows for key, rows in made.items() if rows.requires_grad or not rows.dim()}
+    return {key: get_gradient_edge(rows) if rows.dim() else rows for key, rows in found.items()}

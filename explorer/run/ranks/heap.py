@@ -22,3 +22,14 @@ def keep_freed_memory() -> bool:
         change.argtypes, change.restype = (ctypes.c_int, ctypes.c_int), ctypes.c_int
         return all([change(_MAPS, 0), change(_TRIM, _MOST), change(_PAD, _PAD_BYTES)])
     return False
+
+
+def give_back_freed_memory() -> bool:
+    """Give pages that no tensor uses back to the system, between phases that hold tensors of other sizes;
+    return whether any went (glibc only).
+    """
+    with contextlib.suppress(AttributeError, OSError):
+        trim = ctypes.CDLL(None).malloc_trim
+        trim.argtypes, trim.restype = (ctypes.c_size_t,), ctypes.c_int
+        return bool(trim(0))
+    return False

@@ -1,4 +1,4 @@
-"""Session: one rank's whole run: connect, build every case once, then run calibration and cases in rounds.
+"""Session: one rank's whole run: connect, run what runs once, then calibration and cases in rounds.
 
 The process group is never taken down: gloo processes that had done all their work now and then aborted while
 it was, and what they had measured was lost. The last barrier is the end of all messages; a rank then writes
@@ -7,6 +7,7 @@ its result and leaves with its sockets open.
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Callable
@@ -55,7 +56,22 @@ def run_session(spec: RunSpec, desk: Reports) -> dict[str, Any]:
     _prepare(spec)
     transport = connect(spec.group_timeout_s, spec.device)
     desk.events.send("ready", device=str(transport.device), name=_device_name(transport.device))
-    players = [_player(case, i, spec, desk, transport) for i, case in enumerate(spec.cases)]
+    result: dict[str, Any] = {
+        "cases": {case.name: [] for case in spec.cases},
+        "calibration": [],
+        "survey": [],
+        "machine": {},
+        "urgent": urgent,
+    }
+    # one after the other, since comparisons hold many copies of the weights
+    for i, case in enumerate(spec.cases):
+        if case.once:
+            result["cases"][case.name].append(_player(case, i, spec, desk, transport)())
+            _give_back(case, spec)
+            desk.events.send("case", name=case.name, round=-1)
+    players = [
+        (case, _player(case, i, spec, desk, transport)) for i, case in enumerate(spec.cases) if not case.once
+    ]
     calibrator = None
     if spec.calibration is not None:
         from explorer.run.ranks.calibration_timing import Stopwatch
@@ -66,24 +82,28 @@ def run_session(spec: RunSpec, desk: Reports) -> dict[str, Any]:
         from explorer.run.survey.surveyor import Surveyor
 
         surveyor = Surveyor(spec.survey, transport, desk.status)
-    result: dict[str, Any] = {
-        "cases": {case.name: [] for case in spec.cases},
-        "calibration": [],
-        "survey": [],
-        "machine": surveyor.machine() if surveyor is not None else {},
-        "urgent": urgent,
-    }
-    for case, play in zip(spec.cases, players, strict=True):
-        if case.once:
-            result["cases"][case.name].append(play())
-            desk.events.send("case", name=case.name, round=-1)
+        result["machine"] = surveyor.machine()
     crowded = calibrator is not None and _is_crowded(spec, calibrator, transport, desk)
     # one round says what a crowded machine did; more would be no evidence either
     for number in range(1) if crowded else range(-spec.warmup_rounds, spec.rounds):
-        _round(number, spec, players, calibrator, surveyor, result, desk)
+        _round(number, players, calibrator, surveyor, result, desk)
     desk.status(IDLE)
     transport.barrier()
     return result
+
+
+def _give_back(case: RunCase, spec: RunSpec) -> None:
+    """Give back what a case has left that ran once, drawn weights included if no other case has its model."""
+    from explorer.run.own.own_model import OwnModel
+
+    gc.collect()  # graphs of tensors may lie in circles
+    if isinstance(case.model, OwnModel) and all(
+        other is case or not isinstance(other.model, OwnModel) or other.model.whole != case.model.whole
+        for other in spec.cases
+    ):
+        from explorer.run.own.own_layers import own_layers
+
+        own_layers(case.model.whole).forget()
 
 
 def _is_crowded(spec: RunSpec, calibrator: Any, transport: Transport, desk: Reports) -> bool:
@@ -107,8 +127,7 @@ def _calibrate(calibrator: Any, desk: Reports) -> dict[str, Any]:
 
 def _round(
     number: int,
-    spec: RunSpec,
-    players: list[Callable[[], dict[str, Any]]],
+    players: list[tuple[RunCase, Callable[[], dict[str, Any]]]],
     calibrator: Any,
     surveyor: Any,
     result: dict[str, Any],
@@ -119,9 +138,7 @@ def _round(
     desk.events.send("round", number=number)
     if calibrator is not None and measured:
         result["calibration"].append(_calibrate(calibrator, desk))
-    for case, play in zip(spec.cases, players, strict=True):
-        if case.once:
-            continue
+    for case, play in players:
         record = play()
         result["cases"][case.name] += [record] * measured
         desk.events.send("case", name=case.name, round=number)

@@ -7,6 +7,9 @@ samples of an update, whoever worked on them. Only the arithmetic of units, opti
 predicted weights is shared with the ranks. Synchronous schedules reduce to plain gradient accumulation,
 asynchronous ones to their rule (PipeDream: stashed weights, an update per microbatch; 2BW: the version before
 the last), sweeps to sections that each work on what their neighbours made a sweep before.
+
+Every rank emulates the whole model, so what no later sample reads is given back: versions of weights, sums of
+gradients that have been applied, gradients of pieces that are not compared.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import torch
 
 from explorer.reads.predicted import predict
 from explorer.run.ranks.compute import Compute
+from explorer.run.ranks.heap import give_back_freed_memory
 from explorer.run.ranks.modules import Samples, Weights
 from explorer.run.ranks.optimizers import Optimizer
 from explorer.run.ranks.sweeps import first_guess
@@ -38,8 +42,22 @@ FLOOR = 1e-2
 class Emulation:
     """The whole model, with all pieces, in one process."""
 
-    def __init__(self, case: RunCase, device: torch.device, *, nudged: bool = False) -> None:
-        """`nudged`: begin with weights that differ by a rounding, each up or down by lot."""
+    def __init__(
+        self,
+        case: RunCase,
+        device: torch.device,
+        *,
+        nudged: bool = False,
+        wanted: Iterable[Piece] | None = None,
+    ) -> None:
+        """Begin with the initial weights.
+
+        Args:
+            case: what to emulate.
+            device: where to compute.
+            nudged: begin with weights that differ by a rounding, each up or down by lot.
+            wanted: pieces whose gradients are kept; None for all.
+        """
         self.books, self.case, self.device = Replay(case), case, device
         self.model = self.books.model
         whole = uncut(self.model)
@@ -51,13 +69,16 @@ class Emulation:
         self.shapes = {name: value.shape for name, value in start.items()}
         if nudged:
             start = {name: _nudged(value) for name, value in start.items()}
-        # per version: weights, and what the optimizer's next update would subtract from them
+        self.wanted = set(self.pieces if wanted is None else wanted)
+        self.predicts = case.order.read_rule.name == "predicted"
+        # per version: weights, and what the optimizer's next update would subtract from them; {} if forgotten
         self.weights: dict[Piece, list[Weights]] = {}
         self.directions: dict[Piece, list[Weights]] = {}
         for piece in self.pieces:
             names = self.books.names[piece.section]
             self.weights[piece] = [{name: start[name] for name in names}]
-            self.directions[piece] = [{name: torch.zeros_like(start[name]) for name in names}]
+            still = {name: torch.zeros_like(start[name]) for name in names} if self.predicts else {}
+            self.directions[piece] = [still]
         self.optimizers = {piece: Optimizer(case.optimizer, case.learning_rate) for piece in self.pieces}
         self.own: dict[tuple[Piece, str, Span], torch.Tensor] = {}
         """Sums of gradients over the samples of an update that a piece worked on."""
@@ -65,7 +86,9 @@ class Emulation:
         """Number of these samples."""
         self.states: dict[tuple[Piece, str], Any] = {}
         self.gradients: dict[tuple[Piece, str, Span], torch.Tensor] = {}
-        """Gradients handed to the optimizer of a piece, by the update for which they were made."""
+        """Gradients handed to the optimizer of a wanted piece, by the update for which they were made."""
+        self.largest = 0.0
+        """Largest entry of a gradient of any piece."""
         self.values: dict[tuple[int, int], torch.Tensor] = {}
         """(first sample of a part, unit) -> its output, of orders with sweeps."""
         self.slopes: dict[tuple[int, int], torch.Tensor] = {}
@@ -77,15 +100,55 @@ class Emulation:
 
     def finish(self) -> None:
         """Run all samples."""
-        for low, high in self.books.parts():
+        parts = self.books.parts()
+        oldest = self._oldest(parts)
+        for (low, high), needed in zip(parts, oldest, strict=True):
             self._work(low, high)
             for piece in self.pieces:
                 spans = self.books.workers[piece].spans
                 while self.done[piece] < len(spans) and spans[self.done[piece]][1] <= high:
                     self._update(piece, spans[self.done[piece]])
                     self._average()
+            if self._forget(needed):
+                give_back_freed_memory()
         for piece in self.pieces:
             self._update_rest(piece)
+
+    def _oldest(self, parts: list[Span]) -> list[dict[Piece, int]]:
+        """Return, after each part, the oldest version of each piece that a later part reads."""
+        found: list[dict[Piece, int]] = []
+        needed: dict[Piece, int] = {}
+        for low, _ in reversed(parts):
+            found.append(dict(needed))
+            used = [self.books.worker_of(section, low) for section in range(len(self.books.sections))]
+            for piece in used if self.case.shape.training else ():
+                read = min(self.books.version(piece, op, low, used[0]) for op in "FB")
+                needed[piece] = min(read, needed.get(piece, read))
+        return found[::-1]
+
+    def _forget(self, needed: dict[Piece, int]) -> bool:
+        """Give back versions that are older than those needed, but for the last; tell whether there were any.
+
+        Averages may change any.
+        """
+        gone = False
+        for piece in () if any(r.exchanges == WEIGHTS for r in self.rules.values()) else self.pieces:
+            last = len(self.weights[piece]) - 1
+            for version in range(min(needed.get(piece, last), last)):
+                gone = gone or bool(self.weights[piece][version])
+                self.weights[piece][version], self.directions[piece][version] = {}, {}
+        return gone
+
+    def _forget_sums(self, piece: Piece, span: Span) -> None:
+        """Give back the sums that every holder of a parameter has applied."""
+        for name in self.weights[piece][-1]:
+            holders, sequence = self.books.holders[name], self.books.updates[name]
+            if self.rules[name].exchanges == WEIGHTS:
+                self.own.pop((piece, name, span), None)
+                continue
+            for done in sequence[: min(self.taken[holder, name] for holder in holders)]:
+                for holder in holders:
+                    self.own.pop((holder, name, done), None)
 
     # -- work -------------------------------------------------------------------------------------
 
@@ -265,9 +328,10 @@ class Emulation:
         self.weights[piece].append(fresh)
         self.directions[piece].append(self._directions(piece, fresh))
         self.done[piece] += 1
+        self._forget_sums(piece, span)
 
     def _directions(self, piece: Piece, weights: Weights) -> Weights:
-        if self.case.order.read_rule.name != "predicted":
+        if not self.predicts:
             return {}
         return {name: self.optimizers[piece].direction(name, w).clone() for name, w in weights.items()}
 
@@ -294,7 +358,9 @@ class Emulation:
         state = self.states.get((piece, name))
         made, self.states[piece, name] = self.rules[name].gradient(weights[name].detach(), alone, mean, state)
         if made is not None:
-            self.gradients[piece, name, span] = made
+            self.largest = max(self.largest, float(made.abs().max()) if made.numel() else 0.0)
+            if piece in self.wanted:
+                self.gradients[piece, name, span] = made
             self.optimizers[piece].step(weights, {name: made})
 
     def _average(self) -> None:
@@ -345,9 +411,10 @@ def compare_with_emulation(run: Compute) -> dict[str, float]:
     of all). `rounding` is how much a rounding of the weights changes the gradients of one process; 0 where
     the errors are too small to ask.
     """
-    right = Emulation(run.case, run.device)
+    give_back_freed_memory()
+    right = Emulation(run.case, run.device, wanted=run.pieces)
     right.finish()
-    largest = max((float(g.abs().max()) for g in right.gradients.values()), default=0.0)
+    largest = right.largest
     gradient = first = 0.0
     for (name, span), found in run.applied.items():
         expected = right.gradients.get((run.owner[name], name, span))
@@ -367,26 +434,31 @@ def compare_with_emulation(run: Compute) -> dict[str, float]:
             if found.numel():
                 error = float((found - run.share(name, expected)).abs().max())
                 weight = max(weight, error / scale)
-    return {
+    record = {
         "gradient": gradient,
         "first": first,
         "weight": weight,
-        "rounding": _rounding(right) if SUSPECT < gradient < float("inf") else 0.0,
         "compared": float(len(run.applied)),
         "largest_gradient": largest,
         "loss_first": right.losses[0],
         "loss_last": right.losses[-1],
     }
+    del right
+    record["rounding"] = _rounding(run.case, run.device) if SUSPECT < gradient < float("inf") else 0.0
+    return record
 
 
-def _rounding(right: Emulation) -> float:
+def _rounding(case: RunCase, device: torch.device) -> float:
     """Return the largest relative change of a gradient if weights begin a rounding away."""
-    other = Emulation(right.case, right.device, nudged=True)
+    right = Emulation(case, device)
+    right.finish()
+    gradients, largest = right.gradients, right.largest
+    del right
+    other = Emulation(case, device, nudged=True)
     other.finish()
-    largest = max((float(g.abs().max()) for g in right.gradients.values()), default=0.0)
     changes = [
         float((other.gradients[key] - g).abs().max()) / max(float(g.abs().max()), FLOOR * largest, 1e-30)
-        for key, g in right.gradients.items()
+        for key, g in gradients.items()
     ]
     return max(changes, default=0.0)
 

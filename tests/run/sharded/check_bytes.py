@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from explorer.run.judging.cost_check import predicted_bytes
+from explorer.run.judging.held_bytes import predicted_bytes
 from explorer.run.ranks.allocated import counted, prepare_counting
 from explorer.run.ranks.interpreter import Hooks, Interpreter
 from explorer.run.ranks.lane import RankLanes

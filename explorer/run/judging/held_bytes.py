@@ -1,0 +1,251 @@
+"""Peak bytes of tensors that our ranks hold, from their own order: task by task, with what each holds.
+
+A plan's prediction (`explorer.simulation.lane_memory`) adds up the most of every kind. Our ranks hold more at
+some moments, and not all kinds at once at others:
+
+* The gradients of a microbatch gather, in its backward, before they are added to the sums of earlier ones. In
+  the first backward of an update there are no sums yet, in later ones earlier microbatches' activations are
+  gone.
+* Receives are posted ahead, each with a buffer, and the last message stays until the next one is sent.
+* At an exchange gradients are copied next to each other, beside all sums.
+* An update that makes a new version of the weights has it beside those that are read.
+
+What ZeRO's flat weights add is in `run.judging.flat_bytes`; layers of a backward in `backward_bytes`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from explorer.graph import LayerGraph
+from explorer.run.cases.build import Prepared
+from explorer.run.judging.backward_bytes import PieceLayers, backward_bytes, first_half_bytes
+from explorer.run.judging.flat_bytes import flat_bytes
+from explorer.run.ranks.interpreter import WINDOW
+from explorer.run.ranks.lane import LanePlan, LaneTask, RankLanes, Transfer, Wire
+from explorer.simulation.lane_memory import MEMORY_PARTS, activation_changes, memory_by_lane
+from explorer.tasks.placement import Piece
+from explorer.tasks.program import REDUCE
+from explorer.tasks.program_tables import derived
+
+_PART = {name: i for i, name in enumerate(MEMORY_PARTS)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankBytes:
+    """Peak bytes of the tensors of one rank."""
+
+    rank: int
+    """The rank."""
+    predicted_bytes: float
+    """By the cost model, which needs no profile for it."""
+    measured_bytes: float
+    """As counted (see `explorer.run.ranks.allocated`)."""
+
+
+def predicted_bytes(priced: Prepared, graph: LayerGraph | None = None) -> list[float]:
+    """Return the peak bytes of tensors of each lane of a program.
+
+    Args:
+        priced: the program.
+        graph: its layers, by operator; None if they are unknown.
+    """
+    lanes = RankLanes(priced.program)
+    during = _activations(priced)
+    parts, _ = memory_by_lane(priced.program, priced.prices)
+    exchanged = _exchanged_bytes(priced)
+    found = []
+    for lane, held in enumerate(derived(priced.program).sections):
+        sections = {section: _Section(priced, graph, section, samples) for section, samples in held}
+        replay = _Replay(priced, lanes.plan(lane), sections, parts[lane], during)
+        found.append(max(replay.peak(), _update_bytes(priced, held, exchanged)))
+    return found
+
+
+class _Section:
+    """What one section adds while it works."""
+
+    def __init__(self, priced: Prepared, graph: LayerGraph | None, section: int, samples: float) -> None:
+        shape, own, model = (
+            priced.program.skeleton.sections[section], priced.prices.memory[section], priced.case.model,
+        )  # fmt: skip
+        flat = flat_bytes(priced, section, samples)
+        again = bool(priced.case.again and priced.case.again[section])
+        self.gradients, self.version = own.gradient_bytes, own.version_bytes
+        self.flat = any(flat)
+        self.leaves = self.inputs = 0.0
+        self.known = False
+        waiting = own.waiting_bytes_per_sample * samples
+        parts = 2 * _shared_bytes(priced, graph, section)
+        self.late = max(0.0, self.gradients + parts - waiting)
+        """Bytes that the second half of a split backward makes, less what waited for it."""
+        self.scattering = max(flat.always, flat.always + flat.scattering)
+        saved = own.activation_bytes_per_sample * samples
+        self.backward = max(0.0, self.gradients + parts - saved)
+        """Bytes that a backward makes, less what it has given back."""
+        if graph is None or model is None or shape.full_recompute or again or priced.case.lane_ranks > 1:
+            return
+        piece = PieceLayers(
+            graph=graph, layers=tuple(priced.placement.layers[section].tolist()), samples=samples,
+            element_bytes=model.element_bytes,
+        )  # fmt: skip
+        self.known = not self.flat
+        self.backward = backward_bytes(piece)
+        self.inputs = first_half_bytes(piece)
+        self.leaves = piece.unsaved_inputs()
+
+
+class _Replay:
+    """What one lane holds from task to task."""
+
+    def __init__(
+        self,
+        priced: Prepared,
+        plan: LanePlan,
+        sections: Mapping[int, _Section],
+        parts: Any,
+        during: Mapping[int, float],
+    ) -> None:
+        self.priced, self.plan, self.sections, self.during = priced, plan, sections, during
+        self.always = float(sum(parts[_PART[name]] for name in ("weights", "versions", "optimizer")))
+        self.buffers = float(parts[_PART["buffers"]])
+        self.sums: dict[Piece, float] = {}
+        self.leaves: Counter[Piece] = Counter()
+        self.delivered: Counter[Wire] = Counter()
+        self.several = any(count > 1 for count in priced.program.versions)
+
+    def peak(self) -> float:
+        """Return the most bytes at any task."""
+        most = 0.0
+        for position, task in enumerate(self.plan.tasks):
+            self.delivered.update(item.wire for item in task.receives)
+            section = self.sections[task.piece.section]
+            held = sum(self.sums.values()) + self._messages(position)
+            held += sum(self.sections[p.section].leaves * n for p, n in self.leaves.items())
+            most = max(most, self.always + held + self.during[task.task] + self._inside(task, section))
+            self._after(task, section)
+        return most
+
+    def _inside(self, task: LaneTask, section: _Section) -> float:
+        """Return the bytes that a task makes on top of what is there when it begins."""
+        if task.op == "U":
+            return section.version if self.several else 0.0
+        fresh = 0.0
+        if section.known and task.op in ("B", "I"):
+            return section.backward if task.op == "B" else section.inputs
+        if task.op == "B":
+            fresh = section.backward
+        if task.op == "W":
+            fresh = section.late
+        if section.flat:
+            sums = section.gradients - self.sums.get(task.piece, 0.0)
+            return self.buffers + sums + max(fresh if task.op == "B" else 0.0, section.scattering)
+        return self.buffers + fresh
+
+    def _after(self, task: LaneTask, section: _Section) -> None:
+        """Keep account of sums of gradients and of inputs that wait for a backward."""
+        if task.op == "F":
+            self.leaves[task.piece] += len(task.numbers)
+        if task.op in ("B", "I"):
+            self.leaves[task.piece] -= len(task.numbers)
+        if task.op in ("B", "W"):
+            self.sums[task.piece] = section.gradients
+        if task.op == "U":
+            self.sums.pop(task.piece, None)
+
+    def _messages(self, position: int) -> float:
+        """Return the bytes of buffers posted ahead, and of the last message that was sent."""
+        posted = 0.0
+        for wire, items in self.plan.incoming.items():
+            begin = self.delivered[wire]
+            posted += sum(map(self._size, items[begin : begin + WINDOW]))
+        sent = [item for items in self.plan.sends[: position + 1] for item in items]
+        return posted + (self._size(sent[-1]) if sent else 0.0)
+
+    def _size(self, item: Transfer) -> float:
+        return float(self.priced.prices.bytes[item.slot]) if item.flow >= 0 else 0.0
+
+
+def _activations(priced: Prepared) -> dict[int, float]:
+    """Return, per compute task, the most bytes of activations while it runs."""
+    program, found = priced.program, dict[int, float]()
+    events = program.memory
+    changes = activation_changes(program, priced.prices) if len(events.lane) else np.zeros(0)
+    rows: dict[int, list[tuple[bool, float]]] = defaultdict(list)
+    for task, at_end, change in zip(events.task.tolist(), events.at_end.tolist(), changes, strict=True):
+        rows[task].append((at_end, float(change)))
+    for tasks in program.programs:
+        level = 0.0
+        for task in tasks.tolist():
+            most = level
+            for at_end, change in rows[task]:
+                level += change
+                most = max(most, level) if not at_end else most
+            found[task] = max(most, level)
+    return found
+
+
+def _update_bytes(
+    priced: Prepared,
+    held: Sequence[tuple[int, float]],
+    exchanged: Mapping[int, Mapping[int, float]],
+) -> float:
+    """Return the bytes of a lane while its gradients are exchanged, next to each other beside all sums."""
+    update, given = 0.0, dict[int, float]()
+    for section, samples in held:
+        own, flat = priced.prices.memory[section], flat_bytes(priced, section, samples)
+        mine = exchanged.get(section, {})
+        given |= mine
+        alone = max(0.0, own.gradient_bytes - sum(mine.values()))
+        update += own.weight_bytes + own.optimizer_bytes + alone + flat.always + flat.part
+    return update + sum(given.values()) + max(given.values(), default=0.0)
+
+
+def _exchanged_bytes(priced: Prepared) -> dict[int, dict[int, float]]:
+    """Return, per section, the bytes of gradients of each group that it exchanges them with."""
+    found: dict[int, dict[int, float]] = defaultdict(dict)
+    for slot, size in zip(priced.program.slots, priced.prices.bytes.tolist(), strict=True):
+        if slot.kind == REDUCE:
+            for piece in priced.program.skeleton.holders[slot.where].pieces:
+                found[piece.section][slot.where] = float(size)
+    return found
+
+
+def _shared_bytes(priced: Prepared, graph: LayerGraph | None, section: int) -> float:
+    """Return the bytes of the largest weight that several layers of a section use; 0 if there is none."""
+    model = priced.case.model
+    if graph is None or model is None:
+        return 0.0
+    layers = [graph.layers[i] for i in priced.placement.layers[section].tolist()]
+    uses = Counter(use.name for layer in layers for use in layer.parameters)
+    shared = [graph.parameter[name].elements for name, count in uses.items() if count > 1]
+    return model.element_bytes * max(shared, default=0.0)
+
+
+def rank_bytes(
+    priced: Prepared, rows: Sequence[Sequence[Mapping[str, Any]]], graph: LayerGraph | None = None
+) -> list[RankBytes]:
+    """Return predicted and counted peaks.
+
+    Args:
+        priced: the program.
+        rows: per rank, the records of the counted case.
+        graph: as for `predicted_bytes`.
+    """
+    return list(_rank_bytes(predicted_bytes(priced, graph), rows))
+
+
+def _rank_bytes(
+    predicted: Sequence[float], rows: Sequence[Sequence[Mapping[str, Any]]]
+) -> Iterator[RankBytes]:
+    for rank, (expected, own) in enumerate(zip(predicted, rows, strict=False)):
+        if own and own[0].get("peak_bytes"):
+            yield RankBytes(rank=rank, predicted_bytes=expected, measured_bytes=float(own[0]["peak_bytes"]))
+
+
+__all__ = ["RankBytes", "predicted_bytes", "rank_bytes"]
