@@ -25,6 +25,7 @@ from explorer.graph import LayerGraph
 from explorer.passes.static import run_static
 from explorer.pricing import Pricer, price
 from explorer.run.cases.build import Prepared
+from explorer.run.judging.cast_bytes import cast_bytes
 from explorer.run.judging.flat_bytes import flat_bytes
 from explorer.simulation.lane_memory import MEMORY_PARTS, memory_by_lane
 from explorer.strategy import JobStrategy
@@ -137,7 +138,8 @@ def predicted_bytes(priced: Prepared, graph: LayerGraph | None = None) -> list[f
     before they are added to the sums of earlier microbatches, while its activations go; where late layers
     have the weights and early ones the activations (convolutions), both are there in between. At an exchange
     its gradients are copied next to each other, beside all sums. A gradient that two layers of a piece give
-    is added up beside both parts. What ZeRO's flat weights add is in `run.judging.flat_bytes`.
+    is added up beside both parts. What mixed precision and ZeRO's flat weights add is in
+    `run.judging.cast_bytes` and `flat_bytes`.
 
     Args:
         priced: the program.
@@ -149,20 +151,23 @@ def predicted_bytes(priced: Prepared, graph: LayerGraph | None = None) -> list[f
     found = []
     for held, plain in zip(derived(program).sections, parts[:, :_TENSORS].sum(axis=1), strict=True):
         fresh: list[float] = []
-        update = 0.0
+        update = updating = 0.0
         given: dict[int, float] = {}
         for section, samples in held:
             own = memory[section]
             parts_bytes = 2 * _shared_bytes(priced, graph, section)
             flat = flat_bytes(priced, section, samples)
-            gathering = own.gradient_bytes + parts_bytes - own.activation_bytes_per_sample * samples
+            cast = cast_bytes(priced, graph, section)
+            gathering = cast.made * own.gradient_bytes + parts_bytes + cast.adding
+            gathering -= own.activation_bytes_per_sample * samples
             halfway = _halfway_bytes(priced, graph, section, samples)
             fresh += [flat.always + more for more in (0.0, gathering, halfway, flat.scattering)]
             mine = exchanged.get(section, {})
             given |= mine
             alone = max(0.0, own.gradient_bytes - sum(mine.values()))
             update += own.weight_bytes + own.optimizer_bytes + alone + flat.always + flat.part
-        update += sum(given.values()) + max(given.values(), default=0.0)
+            updating = max(updating, cast.updating)
+        update += sum(given.values()) + max([updating, *given.values()])
         found.append(max(float(plain) + max(fresh, default=0.0), update))
     return found
 
@@ -235,13 +240,14 @@ def rank_bytes(
     ]
 
 
-def unfit(profile: Cluster | None, *, ranks: int, device: str) -> str:
+def unfit(profile: Cluster | None, *, ranks: int, device: str, precision: str = "fp32") -> str:
     """Return why a profile says nothing of a run; empty if it does.
 
     Args:
         profile: the profile of the machine, if there is one.
         ranks: ranks of the run.
         device: device they ran on, as they name it.
+        precision: data type of compute.
     """
     if profile is None:
         return "there is no profile of this machine yet: `explorer profile` makes one, in about a minute"
@@ -250,6 +256,8 @@ def unfit(profile: Cluster | None, *, ranks: int, device: str) -> str:
     foreign = [kind.name for kind in profile.device_kinds if not same_device(kind.name, device)]
     if foreign:
         return f"the profile {profile.name} is of {', '.join(foreign)}, the ranks ran on {device}"
+    if any(precision not in dict(kind.peak_flops_per_s) for kind in profile.device_kinds):
+        return f"the profile {profile.name} has no rates of {precision}: `explorer profile` measures them"
     return ""
 
 

@@ -19,6 +19,7 @@ import torch
 
 from explorer.reads.predicted import predict
 from explorer.run.ranks.compute import Compute
+from explorer.run.ranks.mixed import gradient_type, summed
 from explorer.run.ranks.modules import Samples, Weights
 from explorer.run.ranks.optimizers import Optimizer
 from explorer.run.ranks.sweeps import first_guess
@@ -42,7 +43,7 @@ class Emulation:
         self.books, self.case, self.device = Replay(case), case, device
         self.model = self.books.model
         self.units = units_of(self.model)
-        self.last = self.units.loss
+        self.last, self.gradient_dtype = self.units.loss, gradient_type(self.model)
         self.pieces = tuple(self.books.workers)
         self.rules = {name: rule_of(choice) for name, choice in self.books.choices.items()}
         start = self.units.weights(range(len(self.model.units)), device)
@@ -104,7 +105,7 @@ class Emulation:
                 if key in self.own:
                     self.own[key].add_(gradient)
                 else:  # two parameters may have been given one tensor
-                    self.own[key] = gradient.clone()
+                    self.own[key] = summed(gradient.clone(), self.gradient_dtype)
             self.worked[piece, span] += high - low
 
     def _moves(self, piece: Piece, sample: int, first: Piece) -> bool:
@@ -241,7 +242,9 @@ class Emulation:
         if rule.horizons:
             ahead = rule.horizons[self.books.sections[piece.section].stage]
         slope, rate = self.directions[piece][version], self.case.learning_rate
-        return {n: predict(w.detach(), slope[n], rate, ahead[op == "B"]) for n, w in weights.items()}
+        return {
+            n: predict(w.detach(), slope[n], rate, ahead[op == "B"]).to(w.dtype) for n, w in weights.items()
+        }
 
     # -- updates ----------------------------------------------------------------------------------
 
