@@ -22,10 +22,12 @@ from explorer.run.own.own_source import OwnSource
 from explorer.run.ranks.compute import Compute
 from explorer.run.ranks.optimizers import Optimizer
 from explorer.run.spec import RunSpec
+from explorer.schedules import SCHEDULES
 from explorer.tasks.program import REDUCE, TRANSFER
 from tests.run import threads
 from tests.run.own.own_cases import GPT, case, cut, source
 from tests.run.own.test_own_scale import plan
+from tests.run.programs import EVERY, placed_stages
 from tests.run.threads import on_threads, worst
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -128,6 +130,19 @@ def test_ranks_have_the_very_numbers_of_one_process(
     records = on_threads(case(own, cut(own, pipeline, replicas, size=2), "1f1b", optimizer=optimizer))
     assert worst(records) == 0
     assert sum(record["numerics"]["compared"] for record in records) >= 2 * len(own.graph.parameters)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("schedule", EVERY)
+def test_every_schedule_adds_up_the_same_gradients(schedule: str) -> None:
+    """Where four microbatches are added up in another order than in one process, by `UNIT` three times."""
+    made = mixed("bf16")
+    names = [layer.name for layer in made.graph.layers]
+    size = 1 if SCHEDULES.get(schedule).unmet_even(2, 4) else 2
+    ready = case(made, placed_stages(schedule, 2, names, size=size), schedule, optimizer="momentum")
+    records = on_threads(ready)
+    assert all(record["left"] == 0 and record["numerics"]["compared"] for record in records)
+    assert max(record["numerics"]["first"] for record in records) <= 2 * 3 * UNIT
 
 
 @pytest.mark.parametrize("gradients", ["bf16", "fp32"])
