@@ -33,7 +33,7 @@ def _captured(model: OwnModel, dtype: str) -> OwnModel:
     import torch
 
     from explorer.models.captured_program import capture_program
-    from explorer.run.own.layer_modules import layer_module
+    from explorer.run.own.layer_modules import LABELS, layer_module
     from explorer.run.own.own_source import open_own, own_source
 
     bare = replace(model, dtype=dtype, gradient_dtype="")
@@ -45,12 +45,16 @@ def _captured(model: OwnModel, dtype: str) -> OwnModel:
     if (own.layers, own.parameters, own.reads) != (model.layers, model.parameters, model.reads):
         raise InputError(f"the module has other layers in {dtype}", key="model", found=model.reference)
     program = capture_program(opened, keep=chosen)
-    module = layer_module(program, model.layers, loss=False)
+    module = layer_module(program, model.layers)  # up to the loss, which needs all of them
     values = {node.name: node.meta["val"] for node in program.module.graph.nodes if node.op == "placeholder"}
     zeros = {
         name: torch.zeros(values[node].shape, dtype=values[node].dtype)
         for node, name in program.parameter_of.items()
     }
+    inputs = dict(program.inputs)
+    if program.loss:
+        places = tuple(map(round, program.graph.tensor[LABELS].shape))
+        inputs[LABELS] = torch.zeros(1, *places, dtype=torch.long)
     with torch.no_grad():
-        module(program.inputs, zeros)
+        module(inputs, zeros)
     return replace(bare, tensors=own.tensors)

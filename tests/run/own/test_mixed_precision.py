@@ -24,7 +24,6 @@ from explorer.run.ranks.optimizers import Optimizer
 from explorer.run.spec import RunSpec
 from explorer.schedules import SCHEDULES
 from explorer.tasks.program import REDUCE, TRANSFER
-from tests.run import threads
 from tests.run.own.own_cases import GPT, case, cut, source
 from tests.run.own.test_own_scale import plan
 from tests.run.programs import EVERY, placed_stages
@@ -182,23 +181,6 @@ def test_sums_of_a_criterion_are_in_fp32() -> None:
 
 
 # -- bytes --------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[torch.Tensor]]:
-    """Every message and every part of a collective that ranks leave."""
-    found: dict[str, list[torch.Tensor]] = {"send": [], "reduce": []}
-    for name, taken in found.items():
-        call = getattr(threads.Threads, name)
-
-        def counted(
-            self: Any, where: Any, what: torch.Tensor, *, _taken: Any = taken, _call: Any = call, **more: Any
-        ) -> Any:
-            _taken.append(what.clone())
-            return _call(self, where, what, **more)
-
-        monkeypatch.setattr(threads.Threads, name, counted)
-    return found
 
 
 @pytest.mark.parametrize(("pipeline", "replicas"), [(1, 2), (2, 1), (2, 2)])

@@ -17,13 +17,17 @@ from explorer.run.cases.exact_numbers import in_fp64
 from explorer.run.cases.likeness import SMALL, scale
 from explorer.run.cases.mixed_precision import device_without, in_plan_precision
 from explorer.run.cases.sharded_likeness import own_on_lanes
+from explorer.run.cases.short_cases import short_case
+from explorer.run.judging.calibrate import uncalibrated
 from explorer.run.own.own_model import OwnModel
 from explorer.run.own.own_scale import own_scaled
 from explorer.run.spec import from_data, to_data
 from explorer.strategy import UpdateChoice
-from tests.run.own.own_cases import GPT
+from explorer.tasks.program import TRANSFER
+from tests.run.own.own_cases import FACTORIES, GPT
 from tests.run.own.test_mixed_precision import scaled_plan
 from tests.run.own.test_own_scale import plan
+from tests.run.threads import on_threads, worst
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -93,6 +97,39 @@ def test_stand_ins_and_wide_lanes_run_in_fp32() -> None:
         assert found == replace(scaled, not_validated=found.not_validated)
         (text,) = [text for text in found.not_validated if text.startswith("precision: ")]
         assert text.endswith(why)
+
+
+@pytest.mark.usefixtures("with_bf16")
+def test_casts_of_a_module_stay_and_are_sent_as_they_are(sent: dict[str, list[torch.Tensor]]) -> None:
+    """Sines in fp32 between two stages: four bytes a scalar forward and back, and so predicted."""
+    resolved = plan(f"{FACTORIES}:lifting", microbatches=4, stages=2)
+    lifted = next(layer.name for layer in resolved.graph.layers if "sin" in layer.name)
+    scaled = own_scaled(resolved, ranks=2)[0]
+    names = [layer.name for layer in scaled.graph.layers]
+    cut = names.index(lifted) + 1
+    parts = (tuple(names[:cut]), tuple(names[cut:]))
+    stages = [replace(s, layers=x) for s, x in zip(scaled.strategy.stages, parts, strict=True)]
+    scaled = replace(scaled, strategy=scaled.strategy.with_stages(stages))
+    found = in_plan_precision(scaled, resolved.plan.workload.job)
+    assert isinstance(found.model, OwnModel)
+    assert {tensor.name: tensor.dtype for tensor in found.model.tensors}[lifted] == "float32"
+    ready = short_case("lifted", found, found.strategy, uncalibrated(2), check=True)
+    assert worst(on_threads(ready)) == 0
+    assert {x.dtype for x in sent["send"]} == {torch.float32}
+    program = ready.program
+    slots = [slot for slot in program.slot.tolist() if slot and program.slots[slot].kind == TRANSFER]
+    counted = sum(x.numel() * x.element_size() for x in sent["send"])
+    assert counted == sum(float(ready.prices.bytes[slot]) for slot in slots)
+
+
+@pytest.mark.usefixtures("with_bf16")
+def test_a_module_that_is_in_fp32_by_its_own_casts_says_so() -> None:
+    """Its layer is tried on zeros: a capture alone lets it pass."""
+    text = said(plan(f"{FACTORIES}:single", microbatches=4))
+    assert text == (
+        "precision: bf16 in the plan, fp32 here: mat1 and mat2 must have the same dtype, but got Float and"
+        " BFloat16"
+    )
 
 
 def test_a_processor_is_asked_for_its_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
