@@ -1,14 +1,15 @@
 """How true predictions of short real runs are: their order given their parts, and their parts by a profile.
 
-python benchmarks/two_questions.py [--profile FILE] [--rounds 3] [--only k..l] [--likeness]
+python benchmarks/two_questions.py [--profile FILE] [--rounds 3] [--only k..l] [--likeness] [--precision plan]
 
 Twenty runs of 2 ranks with models' own layers: GPT-2 small, a Llama of 4 blocks at width 512, ResNet-50,
 a T5, a Mixtral of small width and a user's module with a skip connection; pipelines of several schedules and
 replicas. (a) is the error of the step, given times of its parts from the same run; (b) that of the seconds of
 compute by a profile of this machine, made first unless a file is given; memory is the largest error of a
 rank's peak tensor bytes. The share of a core that ranks got, and the load, stand beside. Ends with 1 if a run
-computes wrong numbers or an error is larger than asked. Wants an idle machine with two cores: a verdict needs
-most of a core for each rank.
+computes wrong numbers or an error is larger than asked. Runs are in fp32 on any machine; with
+`--precision plan` in the bf16 of their plans where the machine has it. Wants an idle machine with two cores:
+a verdict needs most of a core for each rank.
 """
 
 from __future__ import annotations
@@ -129,6 +130,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default=f"1..{len(RUNS)}", metavar="k..l", help="the runs from k to l")
     parser.add_argument("--likeness", action="store_true", help="stand-ins in place of own layers")
+    parser.add_argument(
+        "--precision", choices=("fp32", "plan"), default="fp32", help="precision of own layers"
+    )
     options = parser.parse_args(arguments)
     low, _, high = options.only.partition("..")
     sys.path.insert(0, str(Path(__file__).parents[1]))  # where the user's module is found
@@ -148,7 +152,7 @@ def main(arguments: list[str]) -> int:
             try:
                 found = validate(
                     plan(model, shape, Path(folder)), steps=options.rounds, ranks=2, profile=profile,
-                    engine="likeness" if options.likeness else "layers",
+                    engine="likeness" if options.likeness else "layers", precision=options.precision,
                     size=UnitSize(step_s=1.0) if options.likeness else None,
                 )  # fmt: skip
             except ExplorerError as error:

@@ -71,6 +71,8 @@ class MachineTimes:
     """Seconds of that optimizer step; 0 if none was timed."""
     optimizer: str = "sgd"
     """Name of the optimizer."""
+    precision: str = "fp32"
+    """Precision in which the layers computed."""
     messages: tuple[tuple[str, float], ...] = ()
     """Seconds of a message to the next rank, by its bytes."""
     reduces: tuple[tuple[str, float], ...] = ()
@@ -121,7 +123,11 @@ def machine_evidence(machine: MachineTimes, cluster: Cluster, *, name: str, comp
             remarks.append(f"compute of {kind}: measured already")
         else:
             found += _update(machine, kind, name)
-            found += [_layer(item, kind, name) for item in machine.layers if compute and _is_product(item)]
+            found += [
+                _layer(item, kind, name, machine.precision)
+                for item in machine.layers
+                if compute and _is_product(item)
+            ]
     return Evidence(name=name, observations=tuple(found), remarks=tuple(remarks))
 
 
@@ -132,7 +138,7 @@ def _update(machine: MachineTimes, kind: str, name: str) -> list[Observation]:
     def predict(cluster: Cluster) -> float:
         return update_seconds(
             kind_named(cluster, kind), elements=machine.update_elements, optimizer=machine.optimizer,
-            precision="fp32",
+            precision=machine.precision,
         )  # fmt: skip
 
     return [_observation(f"optimizer step in {name}", predict, machine.update_s)]
@@ -143,10 +149,10 @@ def _is_product(item: LayerTime) -> bool:
     return item.seconds > 0 and CLASSES_OF.get(item.kind, "memory") != "memory"
 
 
-def _layer(item: LayerTime, kind: str, name: str) -> Observation:
+def _layer(item: LayerTime, kind: str, name: str, precision: str) -> Observation:
     """Observe a layer of the likeness; an attention block counts as the products that it mostly is."""
     operator = Operator(
-        kind="linear" if item.kind == "attention" else item.kind, precision="fp32", works=item.works,
+        kind="linear" if item.kind == "attention" else item.kind, precision=precision, works=item.works,
         samples=item.samples, parameter_elements=item.parameter_elements,
     )  # fmt: skip
     return _observation(

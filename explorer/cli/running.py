@@ -38,6 +38,10 @@ def add_commands(commands: Any) -> None:
         " the model has code), small stand-ins (likeness, formerly interpreter; torch: on torch's runtime as"
         " well), the order with sleeps in place of compute (dry), or one rank at full size (slice)",
     )  # fmt: skip
+    parser.add_argument(
+        "--precision", choices=("plan", "fp32"),
+        help="precision of own layers: the plan's where it is bf16 and the device has it (default), or fp32",
+    )  # fmt: skip
     parser.add_argument("--rank", type=int, help="rank that engine slice runs; default: the busiest")
     parser.add_argument("--baseline", default="", help="plan file; else chosen to suit the plan")
     parser.add_argument(
@@ -75,6 +79,7 @@ def run_validate(options: argparse.Namespace) -> int:
             engine=options.engine,
             baseline=_baseline(options),
             profile=_profile(options),
+            precision=options.precision or "plan",
             on_event=Teller(),
         )
     if options.history:
@@ -95,7 +100,7 @@ def _of_results(resolved: Resolved, options: argparse.Namespace) -> Comparison:
     from explorer.cluster_profiles import load_cluster
     from explorer.run.judging.results import validate_results
 
-    for name in ("steps", "engine", "baseline"):
+    for name in ("steps", "engine", "baseline", "precision"):
         if getattr(options, name) not in (None, ""):
             raise InputError(
                 f"--{name} was chosen when the folder was exported",
@@ -173,8 +178,9 @@ def comparison_text(comparison: Comparison) -> str:
     predicted, measured = comparison.parts["predicted"], comparison.parts["measured"]
     rows += [(name, _seconds(predicted.get(name)), _seconds(measured.get(name))) for name in measured]
     what = _runs(comparison.engine, comparison.stand_ins)
+    computed = f", in {comparison.precision}" if comparison.engine != "dry" else ""
     lines = [
-        f"runs           {what}",
+        f"runs           {what}{computed}",
         "",
         table(rows),
         "",

@@ -29,7 +29,7 @@ def run_slice_here(resolved: Resolved, options: argparse.Namespace) -> int:
 
     given = {
         "--baseline": options.baseline, "--history": options.history, "--steps": options.steps,
-        "--from": options.results,
+        "--from": options.results, "--precision": options.precision,
     }  # fmt: skip
     for flag, value in given.items():
         if value:

@@ -13,6 +13,7 @@ from explorer.cluster import Cluster
 from explorer.plan import Resolved
 from explorer.run.cases.baselines import BASELINES
 from explorer.run.cases.likeness import UnitSize
+from explorer.run.cases.mixed_precision import FP32, PLANS
 from explorer.run.dry_run import DRY_RANKS, dry_run
 from explorer.run.experiment import Experiment
 from explorer.run.own.own_scale import MOST_STEP_S, Elsewhere, codeless
@@ -54,6 +55,7 @@ def make_experiment(
     warmup_rounds: int | None = None,
     profile: Cluster | None = None,
     elsewhere: Elsewhere | None = None,
+    precision: str = PLANS,
 ) -> Experiment:
     """Make the launch that validates a plan.
 
@@ -70,6 +72,7 @@ def make_experiment(
         profile: a profile of this machine (`explorer.profiling.kept_profile`), whose prediction is compared
             as well; None if there is none.
         elsewhere: what a rank has where it will run, if not here: only code that travels runs there.
+        precision: `plan`, that of the plan's job where own layers and the device have it; or fp32.
 
     Raises:
         InputError: a plan or option that cannot be run.
@@ -79,6 +82,7 @@ def make_experiment(
         raise InputError(f"unknown engine {engine!r}", key="engine", found=engine, allowed=", ".join(ENGINES))
     if rounds is not None and rounds < 1:
         raise InputError(f"{rounds} rounds", key="steps", found=rounds, allowed=">= 1")
+    _check_precision(engine, precision)
     if engine == "dry":
         if profile is not None:
             raise InputError(
@@ -96,7 +100,7 @@ def make_experiment(
         return short_run(
             resolved, rounds=rounds or ROUNDS[engine], engine=engine, baseline=baseline,
             ranks=ranks or available_ranks(), size=size, profile=profile, stand_ins=reason, most_s=most_s,
-            elsewhere=elsewhere,
+            elsewhere=elsewhere, precision=precision,
             warmup_rounds=WARMUP_ROUNDS[engine] if warmup_rounds is None else warmup_rounds,
         )  # fmt: skip
 
@@ -110,3 +114,17 @@ def make_experiment(
         return made("layers", None, most_s=MOST_STEP_S)
     except InputError as error:
         return made("likeness", UnitSize(), error.message)
+
+
+def _check_precision(engine: str | None, precision: str) -> None:
+    """Refuse precisions that no run has.
+
+    Raises:
+        InputError: an unknown one, or one of a run that computes nothing.
+    """
+    allowed = (PLANS,) if engine == "dry" else (PLANS, FP32)
+    if precision not in allowed:
+        words = "a dry run computes in no precision" if engine == "dry" else "unknown precision of a run"
+        raise InputError(
+            f"{words}: {precision!r}", key="precision", found=precision, allowed=", ".join(allowed)
+        )

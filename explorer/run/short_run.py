@@ -14,6 +14,7 @@ from explorer.run.cases.baselines import baseline_of, planned_speedup
 from explorer.run.cases.build import unsupported_by_torch
 from explorer.run.cases.exact_numbers import in_fp64
 from explorer.run.cases.likeness import Scaled, UnitSize, scale
+from explorer.run.cases.mixed_precision import PLANS, in_plan_precision
 from explorer.run.cases.sharded_likeness import own_on_lanes, sharded_scale
 from explorer.run.cases.short_cases import by_lane, calibration_of, likeness_case, short_case
 from explorer.run.experiment import Experiment
@@ -53,6 +54,7 @@ def short_run(
     stand_ins: str = "",
     most_s: float = math.inf,
     elsewhere: Elsewhere | None = None,
+    precision: str = PLANS,
 ) -> Experiment:
     """Run a plan, its baseline and their calibration for real, in turn.
 
@@ -61,6 +63,7 @@ def short_run(
     `stand_ins`: why stand-ins run; empty for own layers.
     `most_s`: seconds of a step in one process above which own layers are refused.
     `elsewhere`: where it will run, if not here.
+    `precision`: that asked for, of the plan's job or fp32.
     """
     job, strategy = resolved.plan.workload.job, resolved.plan.strategy.job
     if problems := check_job(resolved.graph, resolved.cluster, job, strategy):
@@ -76,6 +79,7 @@ def short_run(
         scaled, shortened = own_scaled(resolved, ranks=ranks, most_s=most_s, elsewhere=elsewhere)
     else:
         scaled = scale(resolved.graph, resolved.cluster, job, strategy, ranks=ranks, size=size)
+    scaled = in_plan_precision(scaled, job, asked=precision, here=elsewhere is None)
     size = size or UnitSize()
     name, other = baseline_of(baseline, scaled, size)
     rough = uncalibrated(scaled.ranks, flops_per_s=size.flops_per_s)
@@ -120,7 +124,7 @@ def short_run(
         known = [learn(result, only) for only in (None, *range(done))]
         device = device_of(result)
         found = compare_short(result, scaled, known, other, name, engine, exact.model.dtype)
-        missing = unfit(profile, ranks=scaled.ranks, device=device)
+        missing = unfit(profile, ranks=scaled.ranks, device=device, precision=scaled.job.precision)
         words = [f"{rounds} rounds: after {done} the machine was too crowded"] if done < rounds else []
         words += apart
         words += [f"numbers in fp64: {coarse}"] * bool(coarse)
@@ -137,6 +141,7 @@ def short_run(
             plan_speedup=planned_speedup(resolved, name, baseline),
             shortened=list(shortened),
             stand_ins=stand_ins,
+            precision=scaled.model.dtype,
             numerics_precision=exact.model.dtype,
             sent=sent,
             verdict=found.verdict if all(item.equal for item in sent) else compare.WRONG_BYTES,

@@ -314,6 +314,7 @@ def _checks(found: Comparison) -> list[dict[str, Any]]:
     elif numerics:
         largest = max(value for name, value in numerics.items() if name != "rounding")
         text += f" in {found.numerics_precision}"
+        text += f", the run in {found.precision}" if found.precision != "fp32" else ""
         text += f" (largest relative error {power_words(largest)})" if largest else ", bit for bit"
     rows: list[dict[str, Any]] = [{"ok": found.numerics_ok, "text": text + "."}]
     quiet = found.contention >= QUIET

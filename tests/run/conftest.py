@@ -7,6 +7,20 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from explorer.run.cases import mixed_precision
+
+
+@pytest.fixture(autouse=True)
+def without_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs are in fp32 on every machine, also where the processor has bf16, unless a test says otherwise."""
+    monkeypatch.setattr(mixed_precision, "device_without", lambda _: "this processor has no bf16 in tests")
+
+
+@pytest.fixture
+def with_bf16(monkeypatch: pytest.MonkeyPatch, without_bf16: None) -> None:
+    """Runs of plans in bf16 are in bf16, on every machine: without its instructions torch computes slowly."""
+    monkeypatch.setattr(mixed_precision, "device_without", lambda _: "")
+
 
 @pytest.fixture
 def one_thread() -> Iterator[None]:

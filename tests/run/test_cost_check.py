@@ -253,6 +253,13 @@ def test_a_profile_of_something_else_says_nothing(profile: Cluster | None, devic
     assert said in unfit(profile, ranks=2, device=device)
 
 
+def test_a_profile_without_rates_of_the_precision_says_nothing() -> None:
+    both = machine(2, peak_flops_per_s=(("fp32", 1e11), ("bf16", 3e11)))
+    assert unfit(both, ranks=2, device="cpu", precision="bf16") == ""
+    said = unfit(machine(2), ranks=2, device="cpu", precision="bf16")
+    assert said.endswith("has no rates of bf16: `explorer profile` measures them")
+
+
 def test_counted_are_all_tensors_that_are_alive_together() -> None:
     size = 1 << 20
     held = torch.ones(size)

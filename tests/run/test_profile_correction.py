@@ -46,14 +46,14 @@ def seconds_of_update(kind: DeviceKind) -> float:
     return update_seconds(kind, elements=elements, optimizer="adam", precision="fp32")
 
 
-def observed(kind: DeviceKind, *, slower: float = 1.0) -> Calibrated:
+def observed(kind: DeviceKind, *, slower: float = 1.0, precision: str = "fp32") -> Calibrated:
     """What a run would measure if the processors were as `kind` says, and updates so many times slower."""
     plain = model_graph(MODEL)
     like = replace(
         plain,
         layers=tuple(replace(x, kind="linear" if x.kind == "attention" else x.kind) for x in plain.layers),
     )
-    times = layer_times(like, kind, samples=4, precision="fp32")
+    times = layer_times(like, kind, samples=4, precision=precision)
     units = [[float(a), float(b + c)] for a, b, c in times.T]
     update_s = slower * seconds_of_update(kind)
     row = {
@@ -63,7 +63,8 @@ def observed(kind: DeviceKind, *, slower: float = 1.0) -> Calibrated:
         "messages": {"4": 1e-4, "1000004": 1.1e-3},
         "reduces": {"4": 2e-4, "1000000": 3e-3},
     }
-    return calibrate(MODEL, [[row], [row]], ranks=2, optimizer="adam")
+    known = calibrate(MODEL, [[row], [row]], ranks=2, optimizer="adam")
+    return replace(known, precision=precision)
 
 
 @settings(max_examples=25, deadline=None)
@@ -118,6 +119,25 @@ def test_compute_stays_where_the_plan_computes_otherwise() -> None:
     found = correct(cpu_cluster(), replace(JOB, precision="bf16"), known, device="cpu")
     assert "matmul" not in {item.what for item in found.changes}
     assert "compute: the run computes in fp32, the plan in bf16" in found.kept
+
+
+def test_what_ran_in_bf16_is_compared_with_rates_of_bf16() -> None:
+    """Four times the rate of fp32 at an efficiency of 0.3: no other rate gives 0.3 back."""
+    peaks = (("fp32", 1e11), ("bf16", 4e11))
+    kind, real = (
+        replace(
+            cpu_cluster().device_kinds[0], peak_flops_per_s=peaks,
+            efficiency=(("matmul", Curve(points=((1.0, share),))),),
+        )
+        for share in (0.5, 0.3)
+    )  # fmt: skip
+    known, cluster = observed(real, precision="bf16"), cpu_cluster(device_kinds=(kind,))
+    found = correct(cluster, replace(JOB, precision="bf16"), known, device="cpu")
+    change = next(item for item in found.changes if item.what == "matmul")
+    assert (change.before, change.after) == (0.5, pytest.approx(0.3, rel=1e-6))
+    other = correct(cluster, JOB, known, device="cpu")
+    assert "matmul" not in {item.what for item in other.changes}
+    assert "compute: the run computes in bf16, the plan in fp32" in other.kept
 
 
 def test_links_that_are_listed_one_by_one_stay() -> None:

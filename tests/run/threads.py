@@ -105,7 +105,8 @@ class Threads:
 
 def _aside(tensor: torch.Tensor) -> torch.Tensor:
     """Copy a tensor to where no bytes of ranks are counted: outside of torch's allocator."""
-    return torch.from_numpy(tensor.detach().numpy().copy())
+    raw = tensor.detach().reshape(-1).view(torch.uint8)  # numpy has no bf16
+    return torch.from_numpy(raw.numpy().copy()).view(tensor.dtype).reshape(tensor.shape)
 
 
 def on_threads(

@@ -163,6 +163,16 @@ def test_why_nothing_tells_the_costs_of_this_machine_is_said() -> None:
     assert "explorer profile --keep" in row["text"]
 
 
+def test_a_run_in_another_precision_than_fp32_is_named() -> None:
+    errors = {"gradient": 1e-12, "weight": 0.0}
+    texts = [
+        view(numerics=errors, numerics_precision="fp64", precision=own)["checks"][0]["text"]
+        for own in ("fp32", "bf16")
+    ]
+    assert "in fp64 (" in texts[0]
+    assert "in fp64, the run in bf16 (" in texts[1]
+
+
 def test_the_worst_rank_stands_for_the_memory() -> None:
     ranks = [
         RankBytes(rank=0, predicted_bytes=100 * 2**20, measured_bytes=100 * 2**20),

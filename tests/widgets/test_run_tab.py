@@ -162,7 +162,7 @@ def test_a_run_to_its_end(bench: Explorer, small: None, monkeypatch: pytest.Monk
     assert [item["name"] for item in result["stages"]] == ["0", "1"]
     assert all(item["measured_s"] > 0 for item in result["stages"])
     assert "stages: 2" in result["validated"]
-    assert "precision: bf16 in the plan, fp32 here" in result["not_validated"]
+    assert "precision: bf16 in the plan, fp32 here: stand-ins compute in fp32" in result["not_validated"]
     assert result["checks"][0]["ok"] is True, "gradients"
     assert not view["calibration"]["possible"]
     assert "too busy" in view["calibration"]["text"]

@@ -19,11 +19,12 @@ class Add(nn.Module):
 
 
 class Loss(nn.Module):
-    """Cross entropy over the last axis, a mean over samples and places."""
+    """Cross entropy over the last axis, a mean over samples and places; of half precision in fp32."""
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Return a scalar."""
-        return F.cross_entropy(logits.flatten(0, -2), targets.flatten())
+        wide = logits.float() if logits.element_size() < torch.float32.itemsize else logits
+        return F.cross_entropy(wide.flatten(0, -2), targets.flatten())
 
 
 class FirstToken(nn.Module):

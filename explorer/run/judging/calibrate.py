@@ -35,6 +35,8 @@ class Calibrated:
     """Other measured seconds: `update`, `message BYTES`, `reduce BYTES`."""
     optimizer: str
     """Optimizer whose update was timed."""
+    precision: str = "fp32"
+    """Precision in which layers were timed."""
 
 
 def uncalibrated(ranks: int, *, flops_per_s: float = 2e10) -> Cluster:
@@ -70,13 +72,15 @@ def calibrate(
         times = _unit_times(model, now)
         measured = model_graph(model, name="calibrated", defaults=Defaults(precision="fp32"), times=times)
     else:
-        measured = graph_with_times(graph or no_graph(), layer_times(model, now))
+        timed = layer_times(model, now)
+        measured = graph_with_times(graph or no_graph(), timed, precision=model.dtype)
     messages = _medians(flat, "messages")
     reduces = _medians(flat, "reduces")
     update_s = fmean(row["update_s"] for row in now)
     latency_s, bandwidth = _line(messages)
     elements = sum(item.elements for item in measured.parameters)
-    moved = elements * OPTIMIZERS[optimizer].moved_bytes * model.element_bytes / 4
+    # as an update is priced: main weights and states of narrow ones are in fp32
+    moved = elements * OPTIMIZERS[optimizer].moved_bytes * max(1.0, model.element_bytes / 4)
     cluster = _cluster(
         ranks,
         latency_s=latency_s,
@@ -94,6 +98,7 @@ def calibrate(
         cpu_share=min((median(row["cpu_share"] for row in rank) for rank in every if rank), default=0.0),
         seconds=known,
         optimizer=optimizer,
+        precision=model.dtype,
     )
 
 
@@ -128,6 +133,7 @@ def machine_times(known: Calibrated, device: str) -> MachineTimes:
         update_elements=sum(item.elements for item in known.graph.parameters),
         update_s=known.seconds.get("update", 0.0),
         optimizer=known.optimizer,
+        precision=known.precision,
         messages=by_size("message "),
         reduces=by_size("reduce "),
     )

@@ -104,6 +104,8 @@ class Comparison:
     """layers, likeness, torch, dry or slice; interpreter in files of earlier versions, which is likeness."""
     numerics: dict[str, float]
     """Largest relative errors of gradients and weights."""
+    precision: str = "fp32"
+    """Precision of the run: of its seconds, bytes and memory."""
     numerics_precision: str = "fp32"
     """Precision in which they were compared, fp64 where the model computes in it; seconds and bytes are those
     of the run's own.

@@ -111,13 +111,14 @@ def priced_by(run: Prepared, graph: LayerGraph, strategy: JobStrategy, cluster: 
     )  # fmt: skip
 
 
-def unfit(profile: Cluster | None, *, ranks: int, device: str) -> str:
+def unfit(profile: Cluster | None, *, ranks: int, device: str, precision: str = "fp32") -> str:
     """Return why a profile says nothing of a run; empty if it does.
 
     Args:
         profile: the profile of the machine, if there is one.
         ranks: ranks of the run.
         device: device they ran on, as they name it.
+        precision: data type of compute.
     """
     if profile is None:
         return "there is no profile of this machine yet: `explorer profile` makes one, in about a minute"
@@ -126,6 +127,8 @@ def unfit(profile: Cluster | None, *, ranks: int, device: str) -> str:
     foreign = [kind.name for kind in profile.device_kinds if not same_device(kind.name, device)]
     if foreign:
         return f"the profile {profile.name} is of {', '.join(foreign)}, the ranks ran on {device}"
+    if any(precision not in dict(kind.peak_flops_per_s) for kind in profile.device_kinds):
+        return f"the profile {profile.name} has no rates of {precision}: `explorer profile` measures them"
     return ""
 
 

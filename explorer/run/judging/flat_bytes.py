@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from explorer.base.units import scalar_bytes
 from explorer.run.cases.build import Prepared
 
 
@@ -37,7 +38,8 @@ def flat_bytes(priced: Prepared, section: int, samples: float) -> FlatBytes:
     if not level or k < 2:
         return FlatBytes(0.0, 0.0, 0.0)
     whole = own.weight_bytes * (k if level > 2 else 1)
-    part = whole / k
+    part, job = whole / k, priced.job
+    wider = scalar_bytes(job.gradient_precision or job.precision) / scalar_bytes(job.precision)
     given_back = (own.activation_bytes_per_sample + own.buffer_bytes_per_sample) * samples
     always = (whole if level > 2 else part) - own.buffer_bytes
-    return FlatBytes(always, 2 * whole - given_back if level > 1 else 0.0, part)
+    return FlatBytes(always, 2 * wider * whole - given_back if level > 1 else 0.0, wider * part)

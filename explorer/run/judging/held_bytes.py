@@ -10,7 +10,8 @@ some moments, and not all kinds at once at others:
 * At an exchange gradients are copied next to each other, beside all sums.
 * An update that makes a new version of the weights has it beside those that are read.
 
-What ZeRO's flat weights add is in `run.judging.flat_bytes`; layers of a backward in `backward_bytes`.
+What ZeRO's flat weights add is in `run.judging.flat_bytes`, and what casts of mixed precision do in
+`cast_bytes`; layers of a backward in `backward_bytes`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import numpy as np
 from explorer.graph import LayerGraph
 from explorer.run.cases.build import Prepared
 from explorer.run.judging.backward_bytes import PieceLayers, backward_bytes, first_half_bytes
+from explorer.run.judging.cast_bytes import cast_bytes
 from explorer.run.judging.flat_bytes import flat_bytes
 from explorer.run.ranks.interpreter import WINDOW
 from explorer.run.ranks.lane import LanePlan, LaneTask, RankLanes, Transfer, Wire
@@ -63,7 +65,7 @@ def predicted_bytes(priced: Prepared, graph: LayerGraph | None = None) -> list[f
     for lane, held in enumerate(derived(priced.program).sections):
         sections = {section: _Section(priced, graph, section, samples) for section, samples in held}
         replay = _Replay(priced, lanes.plan(lane), sections, parts[lane], during)
-        found.append(max(replay.peak(), _update_bytes(priced, held, exchanged)))
+        found.append(max(replay.peak(), _update_bytes(priced, graph, held, exchanged)))
     return found
 
 
@@ -74,7 +76,7 @@ class _Section:
         shape, own, model = (
             priced.program.skeleton.sections[section], priced.prices.memory[section], priced.case.model,
         )  # fmt: skip
-        flat = flat_bytes(priced, section, samples)
+        flat, cast = flat_bytes(priced, section, samples), cast_bytes(priced, graph, section)
         again = bool(priced.case.again and priced.case.again[section])
         self.gradients, self.version = own.gradient_bytes, own.version_bytes
         self.flat = any(flat)
@@ -82,12 +84,15 @@ class _Section:
         self.known = False
         waiting = own.waiting_bytes_per_sample * samples
         parts = 2 * _shared_bytes(priced, graph, section)
-        self.late = max(0.0, self.gradients + parts - waiting)
+        made = cast.made * self.gradients + cast.adding + parts
+        self.late = max(0.0, made - waiting)
         """Bytes that the second half of a split backward makes, less what waited for it."""
         self.scattering = max(flat.always, flat.always + flat.scattering)
         saved = own.activation_bytes_per_sample * samples
-        self.backward = max(0.0, self.gradients + parts - saved)
+        self.backward = max(0.0, made - saved)
         """Bytes that a backward makes, less what it has given back."""
+        self.updating = cast.updating
+        """Bytes of a gradient that an update casts."""
         if graph is None or model is None or shape.full_recompute or again or priced.case.lane_ranks > 1:
             return
         piece = PieceLayers(
@@ -95,7 +100,7 @@ class _Section:
             element_bytes=model.element_bytes,
         )  # fmt: skip
         self.known = not self.flat
-        self.backward = backward_bytes(piece)
+        self.backward = backward_bytes(piece) + cast.adding
         self.inputs = first_half_bytes(piece)
         self.leaves = piece.unsaved_inputs()
 
@@ -134,7 +139,7 @@ class _Replay:
     def _inside(self, task: LaneTask, section: _Section) -> float:
         """Return the bytes that a task makes on top of what is there when it begins."""
         if task.op == "U":
-            return section.version if self.several else 0.0
+            return section.updating + (section.version if self.several else 0.0)
         fresh = 0.0
         if section.known and task.op in ("B", "I"):
             return section.backward if task.op == "B" else section.inputs
@@ -192,18 +197,20 @@ def _activations(priced: Prepared) -> dict[int, float]:
 
 def _update_bytes(
     priced: Prepared,
+    graph: LayerGraph | None,
     held: Sequence[tuple[int, float]],
     exchanged: Mapping[int, Mapping[int, float]],
 ) -> float:
     """Return the bytes of a lane while its gradients are exchanged, next to each other beside all sums."""
-    update, given = 0.0, dict[int, float]()
+    update, given, casting = 0.0, dict[int, float](), 0.0
     for section, samples in held:
         own, flat = priced.prices.memory[section], flat_bytes(priced, section, samples)
+        casting = max(casting, cast_bytes(priced, graph, section).updating)
         mine = exchanged.get(section, {})
         given |= mine
         alone = max(0.0, own.gradient_bytes - sum(mine.values()))
         update += own.weight_bytes + own.optimizer_bytes + alone + flat.always + flat.part
-    return update + sum(given.values()) + max(given.values(), default=0.0)
+    return update + sum(given.values()) + max([casting, *given.values()])
 
 
 def _exchanged_bytes(priced: Prepared) -> dict[int, dict[int, float]]:

@@ -79,9 +79,11 @@ def correct(cluster: Cluster, job: Job, known: Calibrated, *, device: str) -> Co
                 " devices."
             ),
         )
-    compute = job.precision == "fp32"
+    compute = job.precision == known.precision
     evidence = machine_evidence(machine_times(known, device), cluster, name=_NAME, compute=compute)
-    kept = () if compute else (f"compute: the run computes in fp32, the plan in {job.precision}",)
+    kept = (
+        () if compute else (f"compute: the run computes in {known.precision}, the plan in {job.precision}",)
+    )
     if not evidence.observations:
         return Correction(cluster=cluster, kept=(*kept, *evidence.remarks))
     found = estimate(cluster, [evidence])

@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from explorer.cluster import Cluster
+from explorer.framework import OURS
 from explorer.graph import LayerGraph
 from explorer.run.cases.build import Prepared
 from explorer.run.cases.likeness import Scaled
@@ -186,6 +187,8 @@ def rank_memory(result: RunResult, scaled: Scaled) -> list[RankBytes]:
     """Compare the counted peak of every rank with the predicted one."""
     graph, rough = _operators(scaled), uncalibrated(scaled.ranks)
     run = short_case("bytes", scaled, scaled.strategy, rough, fewest=2)
+    if run.job.gradient_precision:  # a runtime that writes no placeholders where gradients are wider
+        run = replace(run, job=replace(run.job, framework=OURS))
     priced = priced_by(run, graph, _by_operator(scaled, scaled.strategy, graph), rough)
     rows = by_lane(run, [rank["cases"]["bytes"] for rank in result.ranks])
     found = rank_bytes(priced, rows, graph)

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from explorer.base.units import dtype_bytes
+from explorer.base.units import dtype_bytes, scalar_bytes
 from explorer.graph import COMPUTE
 from explorer.run.cases.build import Prepared
 from explorer.run.judging.wire_places import CORNERS, known_places
 from explorer.run.ranks.lane import RankLanes
-from explorer.run.sharded.layout_model import ELEMENT_BYTES, PADDING, ROUTED, ROUTING, STAGES
+from explorer.run.sharded.layout_model import PADDING, ROUTED, ROUTING, STAGES
 from explorer.sharding.reshard import wire_factor
 from explorer.strategy import REPLICA
 from explorer.tasks.placement import Holders, SectionShape
@@ -160,11 +160,9 @@ def _replicas(prepared: Prepared) -> float:
     """Return the bytes of exchanges of replicas: of n an all-reduce of S sends 2 (n-1) S, and ZeRO over k of
     them (k-1) S a gather or a reduction, whose parts are padded, and 2 (n/k-1) S a sum over n/k groups.
     """
-    program, lanes, word = (
-        prepared.program,
-        RankLanes(prepared.program),
-        ELEMENT_BYTES[prepared.job.precision],
-    )
+    program, lanes, job = prepared.program, RankLanes(prepared.program), prepared.job
+    weight_word = scalar_bytes(job.precision)
+    word = scalar_bytes(job.gradient_precision or job.precision)
     held = _held_scalars(prepared)
     ranks = prepared.case.lane_ranks
     found = 0.0
@@ -182,7 +180,7 @@ def _replicas(prepared: Prepared) -> float:
             for g, group in enumerate(program.skeleton.holders):
                 if gather.piece in group.pieces:
                     k = min(_first(program, g).shards, len({lanes.lane_of[p] for p in group.pieces}))
-                    found += (k - 1) * -(-held[g] // k) * word * ranks
+                    found += (k - 1) * -(-held[g] // k) * weight_word * ranks
     return found
 
 

@@ -35,14 +35,14 @@ def layer_times(model: OwnModel | LayoutModel, rows: Sequence[Mapping[str, Any]]
     }
 
 
-def graph_with_times(graph: LayerGraph, times: Times) -> LayerGraph:
-    """Return a graph whose layers take measured seconds."""
+def graph_with_times(graph: LayerGraph, times: Times, *, precision: str = "fp32") -> LayerGraph:
+    """Return a graph whose layers take seconds measured in a precision."""
     written = {use.name for layer in graph.layers for use in layer.writes}
     layers = tuple(
         replace(layer, measured=_measured(layer, times, reads=any(u.name in written for u in layer.reads)))
         for layer in graph.layers
     )
-    return replace(graph, layers=layers, defaults=Defaults(precision="fp32"))
+    return replace(graph, layers=layers, defaults=Defaults(precision=precision))
 
 
 def _measured(layer: Layer, times: Times, *, reads: bool) -> tuple[Measured, ...]:

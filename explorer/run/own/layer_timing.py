@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import torch
 
 from explorer.run.own.own_layers import OwnLayers
+from explorer.run.ranks.mixed import gradient_type
 from explorer.run.sharded.layout_units import LayoutUnits
 
 Pair = tuple[float, float]
@@ -64,12 +65,16 @@ def _backward(
     if not outputs or not wanted:
         return 0.0, 0.0
     came = [torch.ones_like(value) for value in outputs]
+    wide = gradient_type(layers.model)
+    sums = [None if wide is None else torch.zeros_like(w, dtype=wide) for w in own]
     begin = clock()
     found = torch.autograd.grad(outputs, wanted, came, allow_unused=True)
     gradients: tuple[torch.Tensor | None, ...] = found[len(wanted) - len(own) :]
-    added = [g for g in gradients if g is not None]
+    added = [
+        (g if total is None else total, g) for total, g in zip(sums, gradients, strict=True) if g is not None
+    ]
     if added:
-        torch._foreach_add_(added, added)
+        torch._foreach_add_([total for total, _ in added], [g for _, g in added])
     return _since(begin, clock())
 
 

@@ -26,6 +26,7 @@ from explorer.run.own.layer_modules import LABELS, TOTAL, LayerModule, layer_mod
 from explorer.run.own.own_model import OwnModel
 from explorer.run.own.own_source import dtype_of, open_own
 from explorer.run.own.sample_values import int_bounds
+from explorer.run.ranks.mixed import wide_type
 from explorer.run.ranks.modules import Made, Samples, Weights
 
 LOSS_KEY = -1
@@ -88,13 +89,16 @@ class OwnLayers:
         """Draw a parameter: kernels keep the size of what they multiply, matrices halve it.
 
         Scores that are not divided by a root (T5) would else be so large that one rounding decides a softmax.
+        Those of a run in bf16 are those of fp32, rounded.
         """
         generator = torch.Generator().manual_seed(zlib.crc32(f"{self.model.seed}:{name}".encode()))
         shape = self.shapes[name]
-        value = torch.randn(shape, generator=generator, dtype=self.dtype)
+        value = torch.randn(shape, generator=generator, dtype=wide_type(self.dtype))
         if len(shape) > 1:
-            return value.div_(prod(shape[1:]) ** 0.5 * (2 if len(shape) == 2 else 1))
-        return value.mul_(0.02).add_(1.0 if name.endswith("weight") else 0.0)
+            value.div_(prod(shape[1:]) ** 0.5 * (2 if len(shape) == 2 else 1))
+        else:
+            value.mul_(0.02).add_(1.0 if name.endswith("weight") else 0.0)
+        return value.to(self.dtype)
 
     # -- data -------------------------------------------------------------------------------------
 
@@ -213,7 +217,7 @@ class OwnLayers:
             return token_loss(outputs[0], samples[LABELS])
         count = next(iter(samples.values())).shape[0]
         kept = [i for i, item in enumerate(outputs) if item.requires_grad]
-        total = torch.zeros((), dtype=self.dtype)
+        total = torch.zeros((), dtype=wide_type(self.dtype))
         for i in kept:
             total = total + output_loss(outputs[i], i, count)
         return total

@@ -11,9 +11,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from explorer.base.errors import InputError
+from explorer.base.units import dtype_bytes
 from explorer.run.lane_layout import LaneLayout
 from explorer.run.model import PRECISIONS
 from explorer.run.own.planned_layers import Planned
+
+OWN_PRECISIONS = (*PRECISIONS, "bf16")
+"""Data types in which own layers run: with bf16 main weights and states of the optimizer are in fp32."""
+MIXED = ("bf16", "fp32")
+"""Weights that are computed with, and gradients that are added up in a wider data type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,15 +73,22 @@ class OwnModel(LaneLayout):
     elements: int = 0
     """Scalars of all parameters."""
     dtype: str = "fp32"
-    """fp32 or fp64."""
+    """fp32, fp64 or bf16: of the weights that are computed with and of activations."""
+    gradient_dtype: str = ""
+    """Data type in which gradients are added up and reduced, bf16 or fp32; empty for that of the weights."""
     seed: int = 0
     """Seed of weights and data."""
 
     def __post_init__(self) -> None:
-        if self.dtype not in PRECISIONS:
+        if self.dtype not in OWN_PRECISIONS:
             raise InputError(
-                "data type of a run", key="dtype", found=self.dtype, allowed=", ".join(PRECISIONS)
+                "data type of a run", key="dtype", found=self.dtype, allowed=", ".join(OWN_PRECISIONS)
             )
+        if self.gradient_dtype not in ("", self.dtype) and (self.dtype, self.gradient_dtype) != MIXED:
+            raise InputError(
+                f"gradients in {self.gradient_dtype} of weights in {self.dtype}", key="gradient_dtype",
+                found=self.gradient_dtype, allowed="that of the weights, or fp32 of weights in bf16",
+            )  # fmt: skip
 
     @property
     def units(self) -> Sequence[str]:
@@ -85,7 +98,7 @@ class OwnModel(LaneLayout):
     @property
     def element_bytes(self) -> int:
         """Bytes of one scalar."""
-        return 8 if self.dtype == "fp64" else 4
+        return round(dtype_bytes(self.dtype))
 
     def parameters_of(self, units: Iterable[int]) -> tuple[str, ...]:
         """Return the parameters of some layers, each once."""

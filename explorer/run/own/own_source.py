@@ -35,7 +35,7 @@ def dtype_of(model: OwnModel) -> torch.dtype:
     """Return the floating point type of a run's parameters."""
     import torch
 
-    return torch.float64 if model.dtype == "fp64" else torch.float32
+    return {"fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16}[model.dtype]
 
 
 def open_own(model: OwnModel, *, trust: Trust = True) -> tuple[Capturing, tuple[ChosenBlocks, ...]]:
@@ -66,7 +66,7 @@ def own_source(
         settings: what `--set` gave.
         sequence_length: tokens of a sample; None for the model's own.
         keep: lists of blocks that are shortened.
-        dtype: fp32 or fp64.
+        dtype: fp32, fp64 or bf16.
         seed: seed of weights and data.
         trust: whether code that `reference` names may be run.
         opened: its module, if it has been made already.

@@ -14,6 +14,7 @@ import torch
 from explorer.run.model import ModelSpec, parameter_names
 from explorer.run.own.layer_timing import time_layers
 from explorer.run.ranks.lane import Wire
+from explorer.run.ranks.mixed import gradient_type
 from explorer.run.ranks.modules import Weights, sample_tokens, unit_forward
 from explorer.run.ranks.optimizers import Optimizer
 from explorer.run.ranks.transport import Transport
@@ -120,7 +121,8 @@ class Stopwatch:
     def _update(self) -> float:
         held = {name: w.detach().clone() for name, w in self.weights.items()}
         optimizer = Optimizer(self.asked.optimizer, 1e-3)
-        given = {name: torch.full_like(w, 1e-3) for name, w in held.items()}
+        wide = gradient_type(self.model)
+        given = {name: torch.full_like(w, 1e-3, dtype=wide or w.dtype) for name, w in held.items()}
         optimizer.step(held, given)
         begin = self._now()
         optimizer.step(held, given, 2)

@@ -16,6 +16,7 @@ import torch.distributed as dist
 from explorer.base.errors import InputError
 from explorer.run.cases.weight_reads import find_reads
 from explorer.run.ranks.lane import RankLanes, Reduction
+from explorer.run.ranks.mixed import gradient_type, summed
 from explorer.run.ranks.modules import Weights
 from explorer.run.ranks.optimizers import Optimizer
 from explorer.run.ranks.sent import Sent
@@ -38,6 +39,7 @@ class HeldWeights:
             raise InputError(f"case {case.name!r} has no model", key="model", found=None, allowed="a model")
         self.case, self.model, self.lanes, self.lane, self.device = case, case.model, lanes, lane, device
         self.units = self._open_units()
+        self.gradient_dtype = gradient_type(self.model)
         self.skeleton = lanes.program.skeleton
         self.plans = [lanes.plan(i) for i in range(len(lanes.program.programs))]
         self.reads = find_reads(lanes, self.plans)
@@ -174,7 +176,11 @@ class HeldWeights:
         known = [name for name in fresh if name in total]
         if known:
             torch._foreach_add_([total[name] for name in known], [fresh[name] for name in known])
-        total.update(unshared({name: g for name, g in fresh.items() if name not in known}, beside))
+        new = {name: g for name, g in fresh.items() if name not in known}
+        if self.gradient_dtype is None:
+            total.update(unshared(new, beside))
+        else:  # in memory of its own, as it is another data type
+            total.update({name: summed(g, self.gradient_dtype) for name, g in new.items()})
 
     # -- exchanges and updates ------------------------------------------------------------------------
 
@@ -196,9 +202,13 @@ class HeldWeights:
             else:
                 own = [self.sums[p, item.span].pop(name, None) for p in members]
                 given = [g for g in own if g is not None]
-                total = sum(given[1:], given[0]) if given else torch.zeros_like(self.current[name])
+                total = sum(given[1:], given[0]) if given else self._no_gradient(name)
             parts.append(total.detach().reshape(-1))
         return self.sent.exchanged(len(item.ranks), torch.cat(parts))
+
+    def _no_gradient(self, name: str) -> torch.Tensor:
+        like = self.current[name]
+        return torch.zeros_like(like, dtype=self.gradient_dtype or like.dtype)
 
     def _members(self, group: int) -> list[Piece]:
         return [piece for piece in self.skeleton.holders[group].pieces if piece in self.names]

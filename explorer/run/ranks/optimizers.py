@@ -2,6 +2,7 @@
 
 Torch's fused kernels do it: each scalar's weight, gradient and states are read once and written once, which
 is what `OptimizerKind.moved_bytes` counts. A kernel for every operation of Adam moves three times that.
+Weights narrower than fp32 have a main copy in fp32, which is updated and then rounded.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 import torch
 
 from explorer.base.errors import InputError
+from explorer.run.ranks.mixed import is_narrow
 
 MOMENTUM, BETA1, BETA2, EPSILON, DECAY = 0.9, 0.9, 0.999, 1e-8, 0.01
 KINDS = ("none", "sgd", "momentum", "adam", "adamw")
@@ -27,6 +29,8 @@ class Optimizer:
         self.kind, self.learning_rate = kind, learning_rate
         self.first: dict[str, torch.Tensor] = {}
         self.second: dict[str, torch.Tensor] = {}
+        self.main: dict[str, torch.Tensor] = {}
+        """Weights in fp32 of which those that are computed with are roundings."""
         self.count: dict[str, int] = {}
 
     @torch.no_grad()
@@ -38,9 +42,29 @@ class Optimizer:
     ) -> None:
         """Apply gradients of some of the weights, divided by a number of samples on the way.
 
-        Torch's kernels write the quotients into the gradients, so no gradient may be used again.
+        Torch's kernels write the quotients into the gradients, so no gradient may be used again. Those of
+        narrow weights are cast to fp32 one by one, so that only one is there twice.
         """
-        if self.kind == "none" or not gradients:
+        if self.kind == "none":
+            return
+        narrow = {name for name in gradients if is_narrow(weights[name].dtype)}
+        self._step(weights, {name: g for name, g in gradients.items() if name not in narrow}, samples)
+        for name in (name for name in gradients if name in narrow):
+            main = self._main(name, weights[name])
+            self._step({name: main}, {name: gradients[name].float()}, samples)
+            weights[name].data.copy_(main)
+
+    def _main(self, name: str, weight: torch.Tensor) -> torch.Tensor:
+        """Return the main weights of a narrow parameter, at first its own values."""
+        if name not in self.main:
+            self.main[name] = weight.detach().float()
+        return self.main[name]
+
+    def _step(
+        self, weights: Mapping[str, torch.Tensor], gradients: Mapping[str, torch.Tensor], samples: float
+    ) -> None:
+        """Apply gradients in the data type of their weights."""
+        if not gradients:
             return
         names = list(gradients)
         # data, not the leaves: graphs of microbatches in flight may hold them

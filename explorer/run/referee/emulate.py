@@ -23,6 +23,7 @@ import torch
 from explorer.reads.predicted import predict
 from explorer.run.ranks.compute import Compute
 from explorer.run.ranks.heap import give_back_freed_memory
+from explorer.run.ranks.mixed import gradient_type, summed
 from explorer.run.ranks.modules import Samples, Weights
 from explorer.run.ranks.optimizers import Optimizer
 from explorer.run.ranks.sweeps import first_guess
@@ -62,7 +63,7 @@ class Emulation:
         self.model = self.books.model
         whole = uncut(self.model)
         self.units = units_of(whole)
-        self.last = self.units.loss
+        self.last, self.gradient_dtype = self.units.loss, gradient_type(self.model)
         self.pieces = tuple(self.books.workers)
         self.rules = {name: rule_of(choice) for name, choice in self.books.choices.items()}
         start = in_parts(self.model, self.units.weights(range(len(whole.units)), device))
@@ -170,7 +171,7 @@ class Emulation:
                 if key in self.own:
                     self.own[key].add_(gradient)
                 else:  # two parameters may have been given one tensor
-                    self.own[key] = gradient.clone()
+                    self.own[key] = summed(gradient.clone(), self.gradient_dtype)
             self.worked[piece, span] += high - low
 
     def _moves(self, piece: Piece, sample: int, first: Piece) -> bool:
@@ -307,7 +308,9 @@ class Emulation:
         if rule.horizons:
             ahead = rule.horizons[self.books.sections[piece.section].stage]
         slope, rate = self.directions[piece][version], self.case.learning_rate
-        return {n: predict(w.detach(), slope[n], rate, ahead[op == "B"]) for n, w in weights.items()}
+        return {
+            n: predict(w.detach(), slope[n], rate, ahead[op == "B"]).to(w.dtype) for n, w in weights.items()
+        }
 
     # -- updates ----------------------------------------------------------------------------------
 

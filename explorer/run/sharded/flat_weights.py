@@ -56,6 +56,8 @@ class FlatWeights:
     """Where the parts are."""
     meter: Meter
     """Where bytes are counted."""
+    gradient_dtype: torch.dtype | None = None
+    """Data type in which gradients are added up; None for that of the weights."""
     weights: dict[str, torch.Tensor] = field(default_factory=dict)
     """Leaves by name: views of the flat tensor."""
     gathers: int = 0
@@ -161,7 +163,7 @@ class FlatWeights:
         added up here: a reduce-scatter of gloo copies all of its input, and tells its end only who waits.
         """
         each = self._part.numel()
-        flat = self._part.new_zeros(each * self.lines.size)
+        flat = self._no_gradients(each * self.lines.size)
         start = 0
         for name, leaf in self.weights.items():
             if name in gradients:
@@ -196,6 +198,9 @@ class FlatWeights:
 
     def take_sum(self) -> torch.Tensor:
         """Return the sum of gradients since the last update, and begin anew."""
-        found = torch.zeros_like(self._part) if self._sum is None else self._sum
+        found = self._no_gradients(self._part.numel()) if self._sum is None else self._sum
         self._sum = None
         return found
+
+    def _no_gradients(self, count: int) -> torch.Tensor:
+        return self._part.new_zeros(count, dtype=self.gradient_dtype or self._part.dtype)

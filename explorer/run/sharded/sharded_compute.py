@@ -76,7 +76,9 @@ class ShardedCompute(Compute):
         self.zero: dict[int, FlatWeights] = {}
         self.flat_of: dict[str, FlatWeights] = {}
         for g, (level, lines) in self.shards.items():
-            flat = FlatWeights(level=level, lines=lines, meter=self.where.mesh.meter)
+            flat = FlatWeights(
+                level=level, lines=lines, meter=self.where.mesh.meter, gradient_dtype=self.gradient_dtype
+            )
             flat.fill({name: self.current[name] for name in self.group_names[g]})
             self.zero[g] = flat
             self.flat_of |= dict.fromkeys(flat.weights, flat)

@@ -109,6 +109,7 @@ def case(
     options = fields.pop("options", ())
     strategy = JobStrategy(stages=stages, schedule=schedule, job="j", options=options)
     job = Job(name="j", graph="g", global_batch=batch, optimizer=optimizer, precision=own.model.dtype)
+    job = fields.pop("job", job)
     return prepare(
         "own", own.graph, CLUSTER, job, strategy, steps=2, model=own.model, check=True, learning_rate=0.01,
         **fields,

@@ -167,3 +167,35 @@ class Pictures(nn.Module):
 def pictures() -> Any:
     """A user's convolutional module."""
     return Pictures(), {"x": torch.zeros(1, 3, 6, 6)}
+
+
+class Lifting(nn.Module):
+    """Sines in fp32, whatever the precision of the layers around."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 8), nn.Linear(8, 4)
+
+    def forward(self, x: Any) -> Any:
+        return self.second(torch.sin(self.first(x).float()).to(x.dtype))
+
+
+def lifting() -> Any:
+    """A module with casts of its own."""
+    return Lifting(), {"x": torch.zeros(1, 6)}
+
+
+class Single(nn.Module):
+    """A layer that wants its input in fp32, and so its weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.router = nn.Linear(6, 8), nn.Linear(8, 4)
+
+    def forward(self, x: Any) -> Any:
+        return self.router(self.first(x).float())
+
+
+def single() -> Any:
+    """A module that cannot be in bf16 as a whole."""
+    return Single(), {"x": torch.zeros(1, 6)}
