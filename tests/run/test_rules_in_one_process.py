@@ -20,7 +20,8 @@ from explorer.run.ranks.interpreter import Hooks, Interpreter
 from explorer.run.ranks.lane import RankLanes
 from explorer.run.ranks.modules import initial_weights, run_units, sample_tokens
 from explorer.run.ranks.sweeps import first_guess
-from explorer.run.referee.emulate import Emulation, compare_with_emulation
+from explorer.run.referee.comparison import compare_with_emulation
+from explorer.run.referee.emulate import Emulation
 from explorer.run.referee.replay import Replay
 from explorer.strategy import UpdateChoice
 from explorer.updates import UPDATES

@@ -16,7 +16,7 @@ from explorer.run.ranks.allocated import counted, prepare_counting
 from explorer.run.ranks.compute import Compute
 from explorer.run.ranks.interpreter import Hooks, Interpreter
 from explorer.run.ranks.lane import RankLanes, Wire
-from explorer.run.referee.emulate import compare_with_emulation
+from explorer.run.referee.comparison import compare_with_emulation
 
 CPU = torch.device("cpu")
 PATIENCE_S = 60.0

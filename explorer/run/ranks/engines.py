@@ -26,7 +26,7 @@ from explorer.run.ranks.lane import RankLanes
 from explorer.run.ranks.modules import run_units, sample_tokens
 from explorer.run.ranks.optimizers import Optimizer
 from explorer.run.ranks.transport import Transport
-from explorer.run.referee.emulate import compare_with_emulation
+from explorer.run.referee.comparison import compare_with_emulation
 from explorer.run.spec import RunCase
 from explorer.schedules import _torch_notation as torch_notation
 

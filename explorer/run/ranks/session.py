@@ -233,7 +233,7 @@ def _computing(
     desk: Reports,
 ) -> Callable[[], dict[str, Any]]:
     """Return a function that computes a case once."""
-    from explorer.run.referee.emulate import compare_with_emulation
+    from explorer.run.referee.comparison import compare_with_emulation
 
     def play() -> dict[str, Any]:
         if compute is not None:

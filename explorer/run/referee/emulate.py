@@ -21,7 +21,6 @@ from typing import Any
 import torch
 
 from explorer.reads.predicted import predict
-from explorer.run.ranks.compute import Compute
 from explorer.run.ranks.heap import give_back_freed_memory
 from explorer.run.ranks.mixed import gradient_type, summed
 from explorer.run.ranks.modules import Samples, Weights
@@ -33,11 +32,6 @@ from explorer.run.referee.whole_weights import in_parts, joined, uncut
 from explorer.run.spec import RunCase
 from explorer.tasks.skeleton import Piece
 from explorer.updates import GRADIENTS, WEIGHTS, rule_of
-
-SUSPECT = 1e-5
-"""Errors of gradients from which it is asked how much rounding alone changes them."""
-FLOOR = 1e-2
-"""Gradients smaller than this share of the model's largest are compared with that share of it."""
 
 
 class Emulation:
@@ -404,74 +398,9 @@ class Emulation:
                     self._step(piece, self.weights[piece][-1], name, sequence[count - 1], received=True)
 
 
-def compare_with_emulation(run: Compute) -> dict[str, float]:
-    """Return the largest relative errors of gradients and weights of this rank against the emulation.
-
-    `first` concerns the first update's gradients alone, which no optimizer has touched: Adam divides rounding
-    errors of tiny gradients by those gradients.
-
-    An error is a tensor's largest difference over its own largest entry (or `FLOOR` of the largest gradient
-    of all). `rounding` is how much a rounding of the weights changes the gradients of one process; 0 where
-    the errors are too small to ask.
-    """
-    give_back_freed_memory()
-    right = Emulation(run.case, run.device, wanted=run.pieces)
-    right.finish()
-    largest = right.largest
-    gradient = first = 0.0
-    for (name, span), found in run.applied.items():
-        expected = right.gradients.get((run.owner[name], name, span))
-        if expected is None:
-            gradient = first = float("inf")
-            continue
-        scale = max(float(expected.abs().max()), FLOOR * largest, 1e-30)
-        error = float((found - run.share(name, expected)).abs().max()) / scale
-        gradient = max(gradient, error)
-        if span[0] == 0:
-            first = max(first, error)
-    weight = 0.0
-    for piece in run.pieces:
-        for name in run.names[piece]:
-            expected, found = right.weights[piece][-1][name].detach(), run.present(name)
-            scale = max(float(expected.abs().max()), 1e-30)
-            if found.numel():
-                error = float((found - run.share(name, expected)).abs().max())
-                weight = max(weight, error / scale)
-    record = {
-        "gradient": gradient,
-        "first": first,
-        "weight": weight,
-        "compared": float(len(run.applied)),
-        "largest_gradient": largest,
-        "loss_first": right.losses[0],
-        "loss_last": right.losses[-1],
-    }
-    del right
-    record["rounding"] = _rounding(run.case, run.device) if SUSPECT < gradient < float("inf") else 0.0
-    return record
-
-
-def _rounding(case: RunCase, device: torch.device) -> float:
-    """Return the largest relative change of a gradient if weights begin a rounding away."""
-    right = Emulation(case, device)
-    right.finish()
-    gradients, largest = right.gradients, right.largest
-    del right
-    other = Emulation(case, device, nudged=True)
-    other.finish()
-    changes = [
-        float((other.gradients[key] - g).abs().max()) / max(float(g.abs().max()), FLOOR * largest, 1e-30)
-        for key, g in gradients.items()
-    ]
-    return max(changes, default=0.0)
-
-
 def _nudged(weight: torch.Tensor) -> torch.Tensor:
     """Return a weight whose entries are a rounding larger or smaller."""
     generator = torch.Generator().manual_seed(0)
     signs = torch.randint(2, weight.shape, generator=generator).mul_(2).sub_(1).to(weight)
     moved = weight.detach() * (1 + signs * torch.finfo(weight.dtype).eps)
     return moved.requires_grad_(weight.requires_grad)
-
-
-__all__ = ["Emulation", "compare_with_emulation"]

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from explorer.run.ranks.interpreter import Hooks, Interpreter
 from explorer.run.ranks.lane import RankLanes
 from explorer.run.ranks.transport import Transport
-from explorer.run.referee.emulate import compare_with_emulation
+from explorer.run.referee.comparison import compare_with_emulation
 from explorer.run.sharded.sharded_compute import open_sharded
 from explorer.run.spec import RunCase
 from tests.run.sharded.plans import CASES, Case, plan
