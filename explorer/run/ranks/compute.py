@@ -247,7 +247,7 @@ class Compute(HeldWeights):
                     rows = self._boundary(self.backwards, (f, key), interval)
                     came[key] = came[key] + rows if key in came else rows
         loss = [made[self.units.loss]] if self.units.loss in made else []
-        kept = [key for key in came if key in made and getattr(made[key], "requires_grad", True)]
+        kept = [key for key in came if made[key] is not None and getattr(made[key], "requires_grad", True)]
         outputs = [*(made[key] for key in kept), *loss]
         return inputs, outputs, [*(came[key] for key in kept), *(None for _ in loss)]
 
@@ -309,7 +309,9 @@ class Compute(HeldWeights):
 def _ends(made: Mapping[int, torch.Tensor]) -> dict[int, Any]:
     """Return where a backward begins: the outputs' places in the graph, so that their values need not stay.
 
-    Numbers (the loss) stay as they are.
+    Numbers (the loss) stay as they are; an output that has no gradient has no place.
     """
-    found = {key: rows for key, rows in made.items() if rows.requires_grad or not rows.dim()}
-    return {key: get_gradient_edge(rows) if rows.dim() else rows for key, rows in found.items()}
+    return {
+        key: rows if not rows.dim() else get_gradient_edge(rows) if rows.requires_grad else None
+        for key, rows in made.items()
+    }

@@ -13,7 +13,7 @@ from explorer.strategy import REPLICA
 
 
 class Sent:
-    """What has been counted since the last `clear`."""
+    """What has been counted since it was made."""
 
     def __init__(self) -> None:
         self.rows: defaultdict[tuple[str, str, str, str], float] = defaultdict(float)

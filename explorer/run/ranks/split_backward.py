@@ -28,6 +28,8 @@ class Waiting:
 
     weights: Weights
     """Weights whose gradients wait."""
+    early: Weights
+    """Weights of one dimension: of units behind a table they wait as well."""
     groups: list[dict[str, Any]]
     """Torch's groups: weights with the nodes from which their gradients start, and the gradients that arrived
     there.
@@ -35,7 +37,7 @@ class Waiting:
     made: Gradients
     """Gradients that the first half made on its way."""
     tables: tuple[tuple[torch.Tensor, torch.Tensor | None], ...]
-    """Outputs of units that read nothing (embeddings), with their gradients."""
+    """Outputs of units that read nothing but the model's input (embeddings), with their gradients."""
 
 
 def input_half(
@@ -57,8 +59,9 @@ def input_half(
     Returns:
         The gradients of `inputs`, None for one that no output depends on, and what waits for `weight_half`.
     """
-    # torch detaches in place, which no view allows
-    outputs = [tensor.clone() if tensor._is_view() else tensor for tensor in outputs]
+    # torch detaches in place, which neither a view allows nor who else saved the tensor
+    read = _read_inside(outputs)
+    outputs = [x.clone() if x._is_view() or x.grad_fn in read else x for x in outputs]
     roots = [tensor.grad_fn for tensor in outputs if tensor.grad_fn is not None]
     late = {name: weight for name, weight in weights.items() if weight.dim() > 1}
     early = {name: weight for name, weight in weights.items() if name not in late}
@@ -73,7 +76,9 @@ def input_half(
     behind = len(inputs) + len(tables)
     made = {name: g for name, g in zip(early, found[behind:], strict=True) if g is not None}
     pairs = zip((output for output, _ in tables), found[len(inputs) : behind], strict=True)
-    return found[: len(inputs)], Waiting(weights=late, groups=groups, made=made, tables=tuple(pairs))
+    return found[: len(inputs)], Waiting(
+        weights=late, early=early, groups=groups, made=made, tables=tuple(pairs)
+    )  # fmt: skip
 
 
 def weight_half(waiting: Waiting) -> Gradients:
@@ -84,15 +89,21 @@ def weight_half(waiting: Waiting) -> Gradients:
     for name, weight in waiting.weights.items():
         if weight.grad is not None:
             found[name], weight.grad = weight.grad, None
-    names = list(waiting.weights)
+    every = {**waiting.weights, **waiting.early}
     for output, gradient in waiting.tables:
         if gradient is None:
             continue
-        own = torch.autograd.grad(output, list(waiting.weights.values()), gradient, allow_unused=True)
-        for name, more in zip(names, own, strict=True):
+        own = torch.autograd.grad(output, list(every.values()), gradient, allow_unused=True)
+        for name, more in zip(every, own, strict=True):
             if more is not None:
                 found[name] = found[name] + more if name in found else more
     return found
+
+
+def _read_inside(outputs: Sequence[torch.Tensor]) -> set[Any]:
+    """Return the nodes whose results others of the graph read."""
+    roots = [tensor.grad_fn for tensor in outputs if tensor.grad_fn is not None]
+    return {before for node in _nodes(roots) for before, _ in node.next_functions}
 
 
 def _give_back(roots: Sequence[Any], groups: Sequence[dict[str, Any]]) -> None:

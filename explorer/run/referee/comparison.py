@@ -34,6 +34,8 @@ def compare_with_emulation(run: Compute) -> dict[str, float]:
     right.finish()
     largest = right.largest
     gradient = first = 0.0
+    if _lacks(run, right):
+        gradient = first = float("inf")
     for (name, span), found in run.applied.items():
         expected = right.gradients.get((run.owner[name], name, span))
         if expected is None:
@@ -64,6 +66,14 @@ def compare_with_emulation(run: Compute) -> dict[str, float]:
     del right
     record["rounding"] = _rounding(run.case, run.device) if SUSPECT < gradient < float("inf") else 0.0
     return record
+
+
+def _lacks(run: Compute, right: Emulation) -> bool:
+    """Tell whether one process applies a gradient to a weight of this rank that the rank itself does not."""
+    return any(
+        run.owner.get(name) == piece and (name, span) not in run.applied and run.share(name, expected).numel()
+        for (piece, name, span), expected in right.gradients.items()
+    )
 
 
 def _rounding(case: RunCase, device: torch.device) -> float:

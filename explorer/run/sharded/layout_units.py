@@ -58,7 +58,7 @@ class LayoutUnits:
         key = (tuple(units), samples * self.together)
         if key not in self._executions:
             layers = [self.graph.layers[unit].name for unit in key[0]]
-            self._executions[key] = self._open(layers, samples)
+            self._executions[key] = self._open(layers, key[1])
         return self._executions[key]
 
     def _open(self, layers: Sequence[str], samples: int) -> ShardedExecution:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from explorer.run.own.own_source import OwnSource
+from explorer.run.ranks.compute import Compute
 from explorer.schedules import SCHEDULES
 from tests.run.own.own_cases import FACTORIES, GPT, LLAMA, case, configured, cut, source
 from tests.run.programs import EVERY, placed_stages
@@ -46,6 +50,33 @@ def test_a_module_with_a_skip_connection() -> None:
         (cut(own, 1, 2, size=2), "gpipe"),
     ):
         assert worst(on_threads(case(own, stages, schedule))) <= EXACT
+
+
+@pytest.mark.parametrize("last", ["act", "norm", "residual"])
+@pytest.mark.parametrize("schedule", ["split_backward", "zb_h1", "zb_auto"])
+def test_every_weight_has_its_gradient_wherever_a_split_backward_is_cut(last: str, schedule: str) -> None:
+    """A bias of a unit that reads the model's input alone; an output that later units of its stage read."""
+    own = source(f"{FACTORIES}:skip")
+    names = [layer.name for layer in own.graph.layers]
+    first, second = cut(own, 2)
+    at = names.index(last) + 1
+    stages = (replace(first, layers=tuple(names[:at])), replace(second, layers=tuple(names[at:])))
+    runs: list[Compute] = []
+    records = on_threads(case(own, stages, schedule, optimizer="momentum"), runs.append)
+    assert worst(records) <= EXACT
+    assert {name for run in runs for name, _ in run.applied} == {p.name for p in own.graph.parameters}
+
+
+def test_a_gradient_that_is_missing_is_found(gpt: OwnSource) -> None:
+    def forget(run: Compute) -> None:
+        before = run._add
+
+        def without(piece: Any, number: int, found: Any, beside: Any = ()) -> None:
+            before(piece, number, {n: g for n, g in found.items() if not n.endswith("bias")}, beside)
+
+        run._add = without  # type: ignore[method-assign]
+
+    assert worst(on_threads(case(gpt, cut(gpt, 2), "1f1b"), forget)) == float("inf")
 
 
 def test_llama() -> None:

@@ -54,13 +54,18 @@ class Way(NamedTuple):
     """Whether collectives of the lanes go in tiles beside products."""
     experts: int = 0
     """Ranks of the replicas over which experts are laid out; 0 for none."""
+    several: bool = False
+    """Whether every replica has two samples of a microbatch."""
 
     @property
     def name(self) -> str:
         axes = "".join(f" {name} {size}" for name, size in self.axes)
         experts = f" experts {self.experts}" if self.experts else ""
         tiles = " in tiles" * self.tiles
-        return f"{self.model} {self.pipeline} x {self.replicas} zero {self.zero}{axes}{experts}{tiles}"
+        several = " several samples" * self.several
+        return (
+            f"{self.model} {self.pipeline} x {self.replicas} zero {self.zero}{axes}{experts}{tiles}{several}"
+        )
 
     @property
     def ranks(self) -> int:
@@ -137,6 +142,7 @@ CONFIGURED_LANES = (
     Way("mixtral", 2, 1, 0, layout=TWO, axes=TENSOR, optimizer="sgd"),
     Way("mixtral", 1, 2, 0, dtype="fp32", optimizer="sgd", experts=2),
     Way("mixtral", 1, 2, 0, experts=2),
+    Way("mixtral", 1, 2, 0, experts=2, several=True),
     Way("mixtral", 2, 2, 0, experts=2),
     Way("mixtral", 1, 2, 3, experts=2),
     Way("mixtral", 1, 4, 0, experts=4),
@@ -201,6 +207,7 @@ def prepared(way: Way) -> Prepared:
         own = own._replace(model=replace(own.model, spread=spread, spread_axis=("expert", way.experts)))
     each = way.ranks // way.pipeline
     size = 4 * way.replicas if way.model == "resnet" else max(2, way.replicas)
+    size = 2 * way.replicas if way.several else size
     stages = tuple(
         replace(
             stage, zero=way.zero, zero_replicas=way.together, layout=way.layout,

@@ -185,6 +185,7 @@ CASES = (
     Case("experts over replicas", "1f1b", 1, 2, experts=2),
     Case("experts over replicas fp32", "gpipe", 1, 2, experts=2, dtype="fp32"),
     Case("experts in a pipeline", "1f1b", 2, 2, experts=2),
+    Case("experts of several samples", "1f1b", 2, 2, experts=2, microbatches=2),
     Case("experts over half of the replicas", "gpipe", 1, 4, experts=2, microbatches=2),
     Case("experts over all replicas", "gpipe", 1, 4, experts=4, microbatches=2),
     Case("experts over lanes of two", "1f1b", 1, 2, axes=TENSOR, layout=TWO, experts=4),
