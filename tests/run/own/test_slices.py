@@ -133,7 +133,17 @@ def test_a_convolution_of_the_zoo(schedule: str) -> None:
     assert all(found.equal for found in wire_bytes(prepared, records))
 
 
-@pytest.mark.parametrize("schedule", ["zb_h1", "pipedream", "pipedream_2bw"])
+@pytest.mark.parametrize("optimizer", ["momentum", "adam"])
+@pytest.mark.parametrize("name", ["linear, outputs, three", "an output of the model"])
+def test_a_backward_that_reads_other_weights(name: str, optimizer: str) -> None:
+    """SpecTrain predicts the weights of a backward anew: parts and the whole have to be those."""
+    reference, last, cuts = CASES[name]
+    own = model(reference)
+    prepared = case(own, sliced_stages(own.graph, last, *cuts), "spectrain", optimizer=optimizer, batch=4)
+    assert worst(on_threads(prepared)) <= EXACT
+
+
+@pytest.mark.parametrize("schedule", ["zb_h1", "pipedream", "pipedream_2bw", "spectrain"])
 def test_other_schedules(schedule: str) -> None:
     """Backwards in halves, and stages that read weights of different ages."""
     own = model("skip")
