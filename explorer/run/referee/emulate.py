@@ -208,9 +208,7 @@ class Emulation:
         pairs = [{name: next(found) for name in leaves} for leaves in weights]
         return [{name: g for name, g in part.items() if g is not None} for part in pairs]
 
-    def _loss(
-        self, used: list[Piece], weights: list[Weights], data: Samples
-    ) -> tuple[torch.Tensor, Weights]:
+    def _loss(self, used: list[Piece], weights: list[Weights], data: Samples) -> tuple[torch.Tensor, Weights]:
         """Return the loss of some samples as the model itself computes it, or section by section if those who
         share a weight read different ones; and the whole weights that the model reads.
         """
