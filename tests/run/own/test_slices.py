@@ -143,7 +143,7 @@ def test_a_backward_that_reads_other_weights(name: str, optimizer: str) -> None:
     assert worst(on_threads(prepared)) <= EXACT
 
 
-@pytest.mark.parametrize("schedule", ["zb_h1", "pipedream", "pipedream_2bw", "spectrain"])
+@pytest.mark.parametrize("schedule", ["zb_h1", "zb_auto", "pipedream", "pipedream_2bw", "spectrain"])
 def test_other_schedules(schedule: str) -> None:
     """Backwards in halves, and stages that read weights of different ages."""
     own = model("skip")
@@ -163,6 +163,23 @@ def test_parts_of_one_layer_on_one_rank(dim: str) -> None:
     lanes = RankLanes(prepared.program)
     begun = [[x.task for items in lanes.plan(r).collectives for x in items] for r in range(2)]
     assert begun[0] == begun[1], "several groups of the same ranks share a channel"
+    records = on_threads(prepared)
+    assert worst(records) <= EXACT
+    assert all(found.equal for found in wire_bytes(prepared, records))
+
+
+@pytest.mark.parametrize("schedule", ["zb_v", "zb_auto"])
+@pytest.mark.parametrize("dim", ["ffn", "embed"])
+def test_parts_of_one_layer_on_a_way_there_and_back(dim: str, schedule: str) -> None:
+    """Four stages in a V on two ranks, backwards in halves; the second rank has two parts."""
+    own = model("gpt")
+    ends = ("layers.1.mlp.norm",) * 2 + ("layers.2.mlp.norm",)
+    stages = sliced_stages(own.graph, ends, (UP, dim, parts(0.25, 0.5)))
+    placed = tuple(
+        replace(stage, meshes=(Mesh(devices=(rank,)),))
+        for stage, rank in zip(stages, (0, 1, 1, 0), strict=True)
+    )
+    prepared = case(own, placed, schedule, batch=4)
     records = on_threads(prepared)
     assert worst(records) <= EXACT
     assert all(found.equal for found in wire_bytes(prepared, records))
