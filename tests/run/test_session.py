@@ -12,10 +12,13 @@ import pytest
 import torch
 
 from explorer.run.own.own_layers import own_layers
+from explorer.run.own.sliced_layers import sliced_layers
+from explorer.run.own.sliced_model import SlicedModel
 from explorer.run.ranks import session
 from explorer.run.spec import Calibration, RunCase, RunSpec, Survey
 from tests.run.own.own_cases import GPT, cut, source
 from tests.run.own.own_cases import case as prepared
+from tests.run.own.slice_cases import parts, sliced_stages
 from tests.run.programs import MODEL, real
 
 
@@ -125,3 +128,20 @@ def test_weights_that_were_drawn_for_one_case_alone_are_given_back() -> None:
     session._give_back(case, RunSpec(ranks=1, cases=(case,)))
     assert not layers._drawn
     assert layers.weights([0], torch.device("cpu"))
+
+
+def test_weights_of_slices_are_given_back_to_whom_they_were_drawn_for() -> None:
+    """No rank captures the module again for that, and slices of a later case keep the weights."""
+    own = source(*GPT, "fp32")
+    last = ("layers.1.mlp.norm",)
+    stages = sliced_stages(own.graph, last, ("layers.1.mlp.up", "ffn", parts(0.25)))
+    case = replace(prepared(own, stages, "1f1b").case, once=True)
+    assert isinstance(case.model, SlicedModel)
+    ranks, known = sliced_layers(case.model), own_layers.cache_info()
+    ranks.weights(case.sections[0], torch.device("cpu"))
+    uncut = replace(prepared(own, cut(own, 2), "1f1b").case, name="timed")
+    session._give_back(case, RunSpec(ranks=2, cases=(case, uncut)))
+    assert ranks.own._drawn
+    session._give_back(case, RunSpec(ranks=2, cases=(case,)))
+    assert not ranks.own._drawn
+    assert own_layers.cache_info().misses == known.misses

@@ -20,7 +20,7 @@ from explorer.run.own.own_model import OwnModel
 from explorer.run.own.sliced_model import LayerSlice, Passed, SlicedModel, fields_of
 from explorer.run.sharded.layout_model import LayoutModel
 from explorer.strategy import ACTIVATIONS, JobStrategy, Slice
-from explorer.tasks.flows import Ranges
+from explorer.tasks.flows import DUST, Ranges
 from explorer.tasks.placement import PlacedStrategy
 from explorer.updates import PLAIN
 
@@ -163,10 +163,11 @@ def _block(layer: str, name: str, shape: Sequence[float], ranges: Ranges) -> Blo
     for axis, start, stop in ranges:
         size = round(shape[axis])
         low, high = round(start * size), round(stop * size)
-        wrong = next((f for f, at in ((start, low), (stop, high)) if abs(f * size - at) > 1e-6), None)
+        near = max(1e-6, DUST * size)  # fractions of plans are rounded
+        wrong = next((f for f, at in ((start, low), (stop, high)) if abs(f * size - at) > near), None)
         if wrong is not None or low == high:
             _refuse(
-                f"layer {layer!r} cannot be cut at {start if wrong is None else wrong:g}: {name!r} has {size}"
+                f"layer {layer!r} cannot be cut at {start if wrong is None else wrong!r}: {name!r} has {size}"
                 " places along that axis", layer, f"multiples of 1/{size}, or --engine likeness",
             )  # fmt: skip
         found.append((axis, low, high))

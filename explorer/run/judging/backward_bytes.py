@@ -25,6 +25,7 @@ import numpy as np
 from explorer.costs.memory_arrays import BoolArray, FloatArray, GraphArrays, IntArray, graph_arrays
 from explorer.costs.memory_counts import late_tensors
 from explorer.graph import Layer, LayerGraph
+from explorer.run.judging.slice_shares import SliceShares
 
 _ROWS = 16
 """Samples of a call from which torch gives convolutions of one place to oneDNN."""
@@ -42,6 +43,8 @@ class PieceLayers:
     """Samples of a microbatch."""
     element_bytes: float
     """Bytes of a scalar of compute."""
+    shares: SliceShares | None = None
+    """What it has of everything if layers are cut into slices; None if all are whole."""
 
     @property
     def arrays(self) -> GraphArrays:
@@ -50,7 +53,12 @@ class PieceLayers:
 
     @property
     def sizes(self) -> FloatArray:
-        """Bytes of every tensor of the graph for a microbatch."""
+        """Bytes of every tensor of the graph for a microbatch, as far as the piece has it."""
+        return self.whole_sizes * (self.shares.tensors if self.shares else 1.0)
+
+    @property
+    def whole_sizes(self) -> FloatArray:
+        """Bytes of every whole tensor of the graph for a microbatch."""
         arrays = self.arrays
         found: FloatArray = self.samples * (self.element_bytes * arrays.compute + arrays.fixed)
         return found
@@ -60,7 +68,7 @@ class PieceLayers:
         """Bytes of the gradient of every parameter of the graph."""
         table = self.arrays.weight
         found: FloatArray = self.element_bytes * table["compute"] * table["trainable"]
-        return found
+        return found * (self.shares.weights if self.shares else 1.0)
 
     @property
     def place(self) -> IntArray:
@@ -72,6 +80,8 @@ class PieceLayers:
     def arriving(self) -> FloatArray:
         """Return the bytes of every tensor with a gradient that the piece reads of other pieces."""
         arrays, place = self.arrays, self.place
+        if self.shares:
+            return self.whole_sizes * arrays.gradient * self.shares.arriving
         found = np.zeros(len(arrays.compute))
         read = np.unique(arrays.reads.item[place[arrays.reads.layer] >= 0])
         outside = read[(arrays.writer[read] >= 0) & (place[arrays.writer[read]] < 0)]
@@ -81,7 +91,9 @@ class PieceLayers:
     def unsaved_inputs(self) -> float:
         """Return the bytes of inputs that no layer of the piece saves: autograd holds them as its leaves."""
         arrays, found = self.arrays, self.arriving()
-        found[arrays.saves.item[self.place[arrays.saves.layer] >= 0]] = 0.0
+        saved = arrays.saves.item[self.place[arrays.saves.layer] >= 0]
+        kept = self.whole_sizes * self.shares.in_parts if self.shares else np.zeros(len(found))
+        found[saved] = np.minimum(found, kept)[saved]
         return float(found.sum())
 
 
@@ -135,6 +147,8 @@ def _given_back(piece: PieceLayers, late: BoolArray | None = None) -> FloatArray
 def _came(piece: PieceLayers) -> FloatArray:
     """Return the bytes of every tensor whose gradient comes from other pieces."""
     arrays, place = piece.arrays, piece.place
+    if piece.shares:
+        return piece.whole_sizes * arrays.gradient * piece.shares.sent
     found = np.zeros(len(arrays.compute))
     read = np.unique(arrays.reads.item[place[arrays.reads.layer] < 0])
     mine = read[(arrays.writer[read] >= 0) & (place[arrays.writer[read]] >= 0)]

@@ -28,6 +28,7 @@ from explorer.run.cases.build import Prepared
 from explorer.run.judging.backward_bytes import PieceLayers, backward_bytes, first_half_bytes
 from explorer.run.judging.cast_bytes import cast_bytes
 from explorer.run.judging.flat_bytes import flat_bytes
+from explorer.run.judging.slice_shares import slice_shares
 from explorer.run.ranks.interpreter import WINDOW
 from explorer.run.ranks.lane import LanePlan, LaneTask, RankLanes, Transfer, Wire
 from explorer.simulation.lane_memory import MEMORY_PARTS, activation_changes, memory_by_lane
@@ -97,7 +98,7 @@ class _Section:
             return
         piece = PieceLayers(
             graph=graph, layers=tuple(priced.placement.layers[section].tolist()), samples=samples,
-            element_bytes=model.element_bytes,
+            element_bytes=model.element_bytes, shares=slice_shares(graph, priced.placement, section),
         )  # fmt: skip
         self.known = not self.flat
         self.backward = backward_bytes(piece) + cast.adding

@@ -56,7 +56,7 @@ class Assembly:
                 found.append(self._taken(key, unit, wanted, known))
         if len(found) == 1:
             return found[0]
-        return torch.cat(found, dim=1 + axes.pop()) if axes else torch.stack(found).sum(0)
+        return torch.cat(found, dim=1 + axes.pop()) if axes else sum(found[1:], found[0])
 
     def whole(self, key: int, known: Mapping[int, torch.Tensor]) -> torch.Tensor:
         """Return a whole tensor as whole layers pass it on."""

@@ -26,6 +26,7 @@ from explorer.run.ranks.transport import Transport, connect
 from explorer.run.spec import DRY, RunCase, RunSpec
 
 if TYPE_CHECKING:
+    from explorer.run.own.own_model import OwnModel
     from explorer.run.ranks.compute import Compute
     from explorer.run.sharded.lanes import LaneTransport
 
@@ -94,16 +95,23 @@ def run_session(spec: RunSpec, desk: Reports) -> dict[str, Any]:
 
 def _give_back(case: RunCase, spec: RunSpec) -> None:
     """Give back what a case has left that ran once, drawn weights included if no other case has its model."""
-    from explorer.run.own.own_model import OwnModel
-
     gc.collect()  # graphs of tensors may lie in circles
-    if isinstance(case.model, OwnModel) and all(
-        other is case or not isinstance(other.model, OwnModel) or other.model.whole != case.model.whole
-        for other in spec.cases
-    ):
+    whole = _drawn_for(case)
+    if whole is not None and all(_drawn_for(other) != whole for other in spec.cases if other is not case):
         from explorer.run.own.own_layers import own_layers
 
-        own_layers(case.model.whole).forget()
+        own_layers(whole).forget()
+
+
+def _drawn_for(case: RunCase) -> OwnModel | None:
+    """Return the model for which a case draws weights, with whole layers on lanes of one rank; None for
+    stand-ins.
+    """
+    from explorer.run.own.own_model import OwnModel
+    from explorer.run.referee.whole_weights import uncut
+
+    model = None if case.model is None else uncut(case.model)
+    return model.whole if isinstance(model, OwnModel) else None
 
 
 def _is_crowded(spec: RunSpec, calibrator: Any, transport: Transport, desk: Reports) -> bool:

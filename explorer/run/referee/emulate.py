@@ -28,7 +28,7 @@ from explorer.run.ranks.optimizers import Optimizer
 from explorer.run.ranks.sweeps import first_guess
 from explorer.run.ranks.units import units_of
 from explorer.run.referee.replay import Replay, Span
-from explorer.run.referee.whole_weights import in_parts, joined, uncut
+from explorer.run.referee.whole_weights import in_parts, joined, rewrite_joined, uncut
 from explorer.run.spec import RunCase
 from explorer.tasks.skeleton import Piece
 from explorer.updates import GRADIENTS, WEIGHTS, rule_of
@@ -195,36 +195,35 @@ class Emulation:
         self, used: list[Piece], weights: list[Weights], data: Samples, low: int, *, moves: bool
     ) -> list[Weights]:
         """Differentiate the loss of some samples at once, through all sections."""
-        loss = self._loss(used, weights, data)
+        loss, read = self._loss(used, weights, data)
         self.losses.append(float(loss.detach()))
         if not self.case.shape.training:
             return [{} for _ in used]
         if moves:
             self._turn_back(used, weights, low)
+            rewrite_joined(self.model, read, _merged(weights))
         flat = [leaf for leaves in weights for leaf in leaves.values()]
         gradients: Iterable[torch.Tensor | None] = torch.autograd.grad(loss, flat, allow_unused=True)
         found = iter(gradients)
         pairs = [{name: next(found) for name in leaves} for leaves in weights]
         return [{name: g for name, g in part.items() if g is not None} for part in pairs]
 
-    def _loss(self, used: list[Piece], weights: list[Weights], data: Samples) -> torch.Tensor:
+    def _loss(self, used: list[Piece], weights: list[Weights], data: Samples) -> tuple[torch.Tensor, Weights]:
         """Return the loss of some samples as the model itself computes it, or section by section if those who
-        share a weight read different ones.
+        share a weight read different ones; and the whole weights that the model reads.
         """
         if self._agree(weights):
-            merged: Weights = {}
-            for leaves in weights:
-                merged = {**leaves, **merged}
-            whole = self.units.whole(joined(self.model, merged, self.shapes), data)
+            read = joined(self.model, _merged(weights), self.shapes)
+            whole = self.units.whole(read, data)
             if whole is not None:
-                return whole
+                return whole, read
         made: dict[int, torch.Tensor] = {}
         total = torch.zeros((), device=self.device)
         for piece, leaves in zip(used, weights, strict=True):
             made.update(self.units.run(self.case.sections[piece.section], leaves, made, data))
             if self.last in made:
                 total = total + made.pop(self.last)
-        return total
+        return total, {}
 
     def _agree(self, weights: list[Weights]) -> bool:
         """Tell whether all who share a weight read the same one, and share its gradient at once."""
@@ -396,6 +395,14 @@ class Emulation:
             for count in range(self.taken[piece, name] + 1, len(sequence) + 1):
                 if count % rule.period == 0:
                     self._step(piece, self.weights[piece][-1], name, sequence[count - 1], received=True)
+
+
+def _merged(weights: list[Weights]) -> Weights:
+    """Return the weights of all sections; of those that several have, the first section's."""
+    found: Weights = {}
+    for leaves in weights:
+        found = {**leaves, **found}
+    return found
 
 
 def _nudged(weight: torch.Tensor) -> torch.Tensor:

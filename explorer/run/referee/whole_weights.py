@@ -48,12 +48,31 @@ def joined(model: Model, weights: Weights, shapes: Mapping[str, torch.Size]) -> 
     if not isinstance(model, SlicedModel):
         return weights
     found = {name: value for name, value in weights.items() if name not in model.parts}
-    pieces: dict[str, list[Part]] = {}
-    for part in model.parts.values():
-        pieces.setdefault(part.parameter, []).append(part)
-    for name, parts in pieces.items():
-        (axis, _, _), *_ = parts[0].block
-        ordered = sorted(parts, key=lambda part: part.block)
-        whole = torch.cat([weights[part.name] for part in ordered], dim=axis)
-        found[name] = whole.reshape(shapes[name])
+    for name, parts in _parts_of(model).items():
+        found[name] = _put_together(parts, weights).reshape(shapes[name])
     return found
+
+
+def rewrite_joined(model: Model, whole: Weights, weights: Weights) -> None:
+    """Write the parts' values of now into the whole weights that `joined` made of them before.
+
+    A backward that reads other weights than its forward finds them there: what was put together is a copy.
+    """
+    if not isinstance(model, SlicedModel):
+        return
+    for name, parts in _parts_of(model).items():
+        if name in whole:
+            whole[name].data.copy_(_put_together(parts, weights).detach().view_as(whole[name]))
+
+
+def _parts_of(model: SlicedModel) -> dict[str, list[Part]]:
+    """Return the parts of every parameter that is cut, in order."""
+    found: dict[str, list[Part]] = {}
+    for part in sorted(model.parts.values(), key=lambda part: part.block):
+        found.setdefault(part.parameter, []).append(part)
+    return found
+
+
+def _put_together(parts: list[Part], weights: Weights) -> torch.Tensor:
+    (axis, _, _), *_ = parts[0].block
+    return torch.cat([weights[part.name] for part in parts], dim=axis)

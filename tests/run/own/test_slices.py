@@ -133,7 +133,17 @@ def test_a_convolution_of_the_zoo(schedule: str) -> None:
     assert all(found.equal for found in wire_bytes(prepared, records))
 
 
-@pytest.mark.parametrize("schedule", ["zb_h1", "pipedream", "pipedream_2bw"])
+@pytest.mark.parametrize("optimizer", ["momentum", "adam"])
+@pytest.mark.parametrize("name", ["linear, outputs, three", "an output of the model"])
+def test_a_backward_that_reads_other_weights(name: str, optimizer: str) -> None:
+    """SpecTrain predicts the weights of a backward anew: parts and the whole have to be those."""
+    reference, last, cuts = CASES[name]
+    own = model(reference)
+    prepared = case(own, sliced_stages(own.graph, last, *cuts), "spectrain", optimizer=optimizer, batch=4)
+    assert worst(on_threads(prepared)) <= EXACT
+
+
+@pytest.mark.parametrize("schedule", ["zb_h1", "zb_auto", "pipedream", "pipedream_2bw", "spectrain"])
 def test_other_schedules(schedule: str) -> None:
     """Backwards in halves, and stages that read weights of different ages."""
     own = model("skip")
@@ -153,6 +163,23 @@ def test_parts_of_one_layer_on_one_rank(dim: str) -> None:
     lanes = RankLanes(prepared.program)
     begun = [[x.task for items in lanes.plan(r).collectives for x in items] for r in range(2)]
     assert begun[0] == begun[1], "several groups of the same ranks share a channel"
+    records = on_threads(prepared)
+    assert worst(records) <= EXACT
+    assert all(found.equal for found in wire_bytes(prepared, records))
+
+
+@pytest.mark.parametrize("schedule", ["zb_v", "zb_auto"])
+@pytest.mark.parametrize("dim", ["ffn", "embed"])
+def test_parts_of_one_layer_on_a_way_there_and_back(dim: str, schedule: str) -> None:
+    """Four stages in a V on two ranks, backwards in halves; the second rank has two parts."""
+    own = model("gpt")
+    ends = ("layers.1.mlp.norm",) * 2 + ("layers.2.mlp.norm",)
+    stages = sliced_stages(own.graph, ends, (UP, dim, parts(0.25, 0.5)))
+    placed = tuple(
+        replace(stage, meshes=(Mesh(devices=(rank,)),))
+        for stage, rank in zip(stages, (0, 1, 1, 0), strict=True)
+    )
+    prepared = case(own, placed, schedule, batch=4)
     records = on_threads(prepared)
     assert worst(records) <= EXACT
     assert all(found.equal for found in wire_bytes(prepared, records))

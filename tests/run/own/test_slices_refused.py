@@ -75,6 +75,23 @@ def test_layers_that_have_no_such_parts(gpt: OwnSource, layer: str, dim: str, at
     assert "\n" not in str(caught.value)
 
 
+def test_fractions_are_as_exact_as_plans_have_them() -> None:
+    """12345 of 50257 tokens in nine digits is whole; in seven it is not, and the line shows it in full."""
+    graph = load_model("gpt", settings={"layers": "1", "embed": "8", "heads": "2", "vocab": "50257",
+                                        "tied": "no"}, sequence_length=8)  # fmt: skip
+    last = ("norm",)
+    for at in (round(12345 / 50257, 9), round(1 / 50257, 9), 12345 / 50257):
+        stages = sliced_stages(graph, last, ("head", "vocab", parts(at)))
+        _, (first, second) = layer_slices(graph, JobStrategy(stages=stages, schedule="1f1b", job="j"))
+        place = round(at * 50257)
+        assert first.block("head.weight")[0][1:] == (0, place)
+        assert second.block("head.weight")[0][1:] == (place, 50257)
+    for at in (12345.5 / 50257, round(12345 / 50257, 7)):
+        stages = sliced_stages(graph, last, ("head", "vocab", parts(at)))
+        with pytest.raises(InputError, match=re.escape(f"cannot be cut at {at!r}: ")):
+            layer_slices(graph, JobStrategy(stages=stages, schedule="1f1b", job="j"))
+
+
 def test_windows_are_not_cut_along_rows_without_their_neighbours() -> None:
     """The operators would take the rows: only their numbers show that some were missing."""
     own = small_resnet("fp64")
