@@ -40,8 +40,8 @@ class Campaign(NamedTuple):
 
 
 DRY_BESIDE = """\
-With 512 microbatches, of which each run takes a minute, on 2026-11-28 (`--microbatches 512`, in parts; load at
-the end 2 to 15):
+With 512 microbatches, of which each run takes a minute, on 2026-11-28 (`--microbatches 512`, in parts; load
+at the end 2 to 15):
 
 | schedule | ranks | microbatches | simulated, s | measured, s | error | a task's overhead |
 |---|---|---|---|---|---|---|
@@ -58,8 +58,8 @@ the end 2 to 15):
 | zb_h1 | 16 | 512 | 62.076 | 62.919 | +1.36 % | 0.17 % |
 | chimera | 16 | 512 | 63.045 | 63.740 | +1.10 % | 0.15 % |
 
-Chunks of interleaved_1f1b last half as long as an action of the others. With actions as long as `validate` makes
-them (`--forward .066`, a median of 50 ms; load 2 to 4):
+Chunks of interleaved_1f1b last half as long as an action of the others. With actions as long as `validate`
+makes them (`--forward .066`, a median of 50 ms; load 2 to 4):
 
 | schedule | ranks | microbatches | simulated, s | measured, s | error | a task's overhead |
 |---|---|---|---|---|---|---|
@@ -78,8 +78,8 @@ load 5.9 to 27.1), all with the right status and cause, of which nine came late:
 takes longer, and a watchdog that accuses nobody for want of one waits longer."""
 """What else the faults campaign found."""
 CROWDED_BESIDE = """\
-All else on the machine counts for its load: it was 9 to 19 (16 on average) where 8 were made, and 17 to 24 (19)
-where 16 were. Seventeen more runs earlier that day, at loads of 21 to 36, accused nobody either."""
+All else on the machine counts for its load: it was 9 to 19 (16 on average) where 8 were made, and 17 to 24
+(19) where 16 were. Seventeen more runs earlier that day, at loads of 21 to 36, accused nobody either."""
 """What else there is to say of runs on a crowded machine."""
 
 CAMPAIGNS = {

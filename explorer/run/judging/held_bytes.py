@@ -29,8 +29,7 @@ from explorer.run.judging.backward_bytes import PieceLayers, backward_bytes, fir
 from explorer.run.judging.cast_bytes import cast_bytes
 from explorer.run.judging.flat_bytes import flat_bytes
 from explorer.run.judging.slice_shares import slice_shares
-from explorer.run.ranks.interpreter import WINDOW
-from explorer.run.ranks.lane import LanePlan, LaneTask, RankLanes, Transfer, Wire
+from explorer.run.ranks.lane import WINDOW, LanePlan, LaneTask, RankLanes, Transfer, Wire
 from explorer.simulation.lane_memory import MEMORY_PARTS, activation_changes, memory_by_lane
 from explorer.tasks.placement import Piece
 from explorer.tasks.program import REDUCE

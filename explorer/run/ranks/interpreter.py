@@ -33,16 +33,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import torch
 
 from explorer.run.launching.status import COMPUTING, WAITING
-from explorer.run.ranks.lane import Gather, LanePlan, LaneTask, Reduction, Transfer, Wire
+from explorer.run.ranks.lane import WINDOW, Gather, LanePlan, LaneTask, Reduction, Transfer, Wire
 from explorer.run.ranks.transport import Handle, Transport
 
 if TYPE_CHECKING:
     from explorer.run.sharded.lanes import LaneTransport
 
-WINDOW = 2
-"""Number of receives posted on a wire ahead of need: one arrives while another is waited for. Each has a
-buffer.
-"""
 SPIN_S = 0.002
 
 

@@ -34,6 +34,10 @@ from explorer.tasks.program import (
     U,
 )
 
+WINDOW = 2
+"""Number of receives posted on a wire ahead of need: one arrives while another is waited for. Each has a
+buffer.
+"""
 Wire = tuple[str, int, int]
 """("wire", "signal" or "taken", sending rank, receiving rank)."""
 
