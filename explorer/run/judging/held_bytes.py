@@ -100,7 +100,7 @@ class _Section:
             element_bytes=model.element_bytes,
         )  # fmt: skip
         self.known = not self.flat
-        self.backward = backward_bytes(piece) + cast.adding
+        self.backward = backward_bytes(piece, cast.adding)
         self.inputs = first_half_bytes(piece)
         self.leaves = piece.unsaved_inputs()
 
