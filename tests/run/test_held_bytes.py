@@ -41,12 +41,15 @@ class Shape:
     stages: int = 2
     replicas: int = 1
     batch: int = 8
+    optimizer: str = "adam"
 
 
 SHAPES = {
     "activations of GPipe": Shape("llama", LLAMA, 64, "gpipe"),
     "one in flight": Shape("llama", LLAMA, 64, "1f1b"),
     "versions": Shape("llama", LLAMA, 16, "pipedream_2bw"),
+    "weights made for reads": Shape("llama", LLAMA, 64, "spectrain"),
+    "weights along a velocity": Shape("llama", LLAMA, 64, "spectrain", optimizer="momentum"),
     "split backward": Shape("llama", LLAMA, 64, "zb_h1"),
     "exchange": Shape("llama", LLAMA, 64, "1f1b", stages=1, replicas=2),
     "tied": Shape("gpt", GPT, 16, "gpipe", stages=1, replicas=2),
@@ -67,7 +70,7 @@ def made(shape: Shape) -> tuple[Prepared, OwnSource]:
     size = shape.batch // 8 * shape.replicas
     plain = case(
         own, cut(own, shape.stages, shape.replicas, size=size), shape.schedule, batch=shape.batch,
-        optimizer="adam",
+        optimizer=shape.optimizer,
     )  # fmt: skip
     return replace(plain, case=replace(plain.case, check=False)), own
 

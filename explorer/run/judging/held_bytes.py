@@ -10,8 +10,8 @@ some moments, and not all kinds at once at others:
 * At an exchange gradients are copied next to each other, beside all sums.
 * An update that makes a new version of the weights has it beside those that are read.
 
-What ZeRO's flat weights add is in `run.judging.flat_bytes`, and what casts of mixed precision do in
-`cast_bytes`; layers of a backward in `backward_bytes`.
+What ZeRO's flat weights add is in `run.judging.flat_bytes`, what casts of mixed precision do in `cast_bytes`,
+and weights that a read rule makes in `read_bytes`; layers of a backward in `backward_bytes`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from explorer.run.cases.build import Prepared
 from explorer.run.judging.backward_bytes import PieceLayers, backward_bytes, first_half_bytes
 from explorer.run.judging.cast_bytes import cast_bytes
 from explorer.run.judging.flat_bytes import flat_bytes
+from explorer.run.judging.read_bytes import read_bytes
 from explorer.run.ranks.interpreter import WINDOW
 from explorer.run.ranks.lane import LanePlan, LaneTask, RankLanes, Transfer, Wire
 from explorer.simulation.lane_memory import MEMORY_PARTS, activation_changes, memory_by_lane
@@ -93,6 +94,8 @@ class _Section:
         """Bytes that a backward makes, less what it has given back."""
         self.updating = cast.updating
         """Bytes of a gradient that an update casts."""
+        self.made = read_bytes(priced, graph, section)
+        """Weights that it makes for its reads."""
         if graph is None or model is None or shape.full_recompute or again or priced.case.lane_ranks > 1:
             return
         piece = PieceLayers(
@@ -114,10 +117,11 @@ class _Replay:
         plan: LanePlan,
         sections: Mapping[int, _Section],
         parts: Any,
-        during: Mapping[int, float],
+        during: Mapping[int, tuple[float, float]],
     ) -> None:
         self.priced, self.plan, self.sections, self.during = priced, plan, sections, during
         self.always = float(sum(parts[_PART[name]] for name in ("weights", "versions", "optimizer")))
+        self.always += sum(section.made.beyond for section in sections.values())
         self.buffers = float(parts[_PART["buffers"]])
         self.sums: dict[Piece, float] = {}
         self.leaves: Counter[Piece] = Counter()
@@ -132,7 +136,10 @@ class _Replay:
             section = self.sections[task.piece.section]
             held = sum(self.sums.values()) + self._messages(position)
             held += sum(self.sections[p.section].leaves * n for p, n in self.leaves.items())
-            most = max(most, self.always + held + self.during[task.task] + self._inside(task, section))
+            before, during = self.during[task.task]
+            # weights are read before a forward makes activations, or a backward gradients
+            reading = before + (section.made.reading if task.op in ("F", "B") else 0.0)
+            most = max(most, self.always + held + max(reading, during + self._inside(task, section)))
             self._after(task, section)
         return most
 
@@ -176,9 +183,9 @@ class _Replay:
         return float(self.priced.prices.bytes[item.slot]) if item.flow >= 0 else 0.0
 
 
-def _activations(priced: Prepared) -> dict[int, float]:
-    """Return, per compute task, the most bytes of activations while it runs."""
-    program, found = priced.program, dict[int, float]()
+def _activations(priced: Prepared) -> dict[int, tuple[float, float]]:
+    """Return, per compute task, the bytes of activations when it begins, and the most while it runs."""
+    program, found = priced.program, dict[int, tuple[float, float]]()
     events = program.memory
     changes = activation_changes(program, priced.prices) if len(events.lane) else np.zeros(0)
     rows: dict[int, list[tuple[bool, float]]] = defaultdict(list)
@@ -187,11 +194,11 @@ def _activations(priced: Prepared) -> dict[int, float]:
     for tasks in program.programs:
         level = 0.0
         for task in tasks.tolist():
-            most = level
+            before = most = level
             for at_end, change in rows[task]:
                 level += change
                 most = max(most, level) if not at_end else most
-            found[task] = max(most, level)
+            found[task] = (before, max(most, level))
     return found
 
 
@@ -210,6 +217,7 @@ def _update_bytes(
         given |= mine
         alone = max(0.0, own.gradient_bytes - sum(mine.values()))
         update += own.weight_bytes + own.optimizer_bytes + alone + flat.always + flat.part
+        update += read_bytes(priced, graph, section).copy
     return update + sum(given.values()) + max([casting, *given.values()])
 
 
