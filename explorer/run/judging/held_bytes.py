@@ -126,6 +126,8 @@ class _Replay:
         self.sums: dict[Piece, float] = {}
         self.leaves: Counter[Piece] = Counter()
         self.delivered: Counter[Wire] = Counter()
+        self.sent = 0.0
+        """Bytes of the last message so far."""
         self.several = any(count > 1 for count in priced.program.versions)
 
     def peak(self) -> float:
@@ -176,8 +178,9 @@ class _Replay:
         for wire, items in self.plan.incoming.items():
             begin = self.delivered[wire]
             posted += sum(map(self._size, items[begin : begin + WINDOW]))
-        sent = [item for items in self.plan.sends[: position + 1] for item in items]
-        return posted + (self._size(sent[-1]) if sent else 0.0)
+        if now := self.plan.sends[position]:
+            self.sent = self._size(now[-1])
+        return posted + self.sent
 
     def _size(self, item: Transfer) -> float:
         return float(self.priced.prices.bytes[item.slot]) if item.flow >= 0 else 0.0
