@@ -14,7 +14,7 @@ from explorer.run.cases.build import Prepared
 from explorer.run.judging.backward_bytes import PieceLayers, _copies
 from explorer.run.judging.calibrate import uncalibrated
 from explorer.run.judging.cost_check import priced_by
-from explorer.run.judging.held_bytes import predicted_bytes
+from explorer.run.judging.held_bytes import predicted_bytes, rank_bytes
 from explorer.run.own.own_source import OwnSource, own_source
 from explorer.run.ranks.allocated import bytes_of, counted
 from explorer.run.ranks.compute import Compute
@@ -41,12 +41,15 @@ class Shape:
     stages: int = 2
     replicas: int = 1
     batch: int = 8
+    optimizer: str = "adam"
 
 
 SHAPES = {
     "activations of GPipe": Shape("llama", LLAMA, 64, "gpipe"),
     "one in flight": Shape("llama", LLAMA, 64, "1f1b"),
     "versions": Shape("llama", LLAMA, 16, "pipedream_2bw"),
+    "weights made for reads": Shape("llama", LLAMA, 64, "spectrain"),
+    "weights along a velocity": Shape("llama", LLAMA, 64, "spectrain", optimizer="momentum"),
     "split backward": Shape("llama", LLAMA, 64, "zb_h1"),
     "exchange": Shape("llama", LLAMA, 64, "1f1b", stages=1, replicas=2),
     "tied": Shape("gpt", GPT, 16, "gpipe", stages=1, replicas=2),
@@ -67,7 +70,7 @@ def made(shape: Shape) -> tuple[Prepared, OwnSource]:
     size = shape.batch // 8 * shape.replicas
     plain = case(
         own, cut(own, shape.stages, shape.replicas, size=size), shape.schedule, batch=shape.batch,
-        optimizer="adam",
+        optimizer=shape.optimizer,
     )  # fmt: skip
     return replace(plain, case=replace(plain.case, check=False)), own
 
@@ -82,6 +85,18 @@ def test_the_peak_is_what_the_order_holds(name: str) -> None:
     prepared, own = made(SHAPES[name])
     for rank, expected in enumerate(predicted(prepared, own)):
         assert expected == pytest.approx(peak_on_threads(prepared, rank), rel=0.03), rank
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_peaks_where_reductions_last_are_the_least(level: int) -> None:
+    """Gradients are scattered microbatch by microbatch under ZeRO 2 and 3 alone."""
+    own = source("gpt", GPT, 16, "fp32")
+    stages = tuple(replace(stage, zero=level) for stage in cut(own, 1, 2, size=2))
+    prepared = case(own, stages, "1f1b", optimizer="adam")
+    found = rank_bytes(prepared, [[{"peak_bytes": 1.0}]] * 2, own.graph)
+    assert [item.at_least for item in found] == [level > 1] * len(found)
+    assert found
+    assert all(bool(item.bound) == item.at_least for item in found)
 
 
 def test_what_a_count_starts_with_may_go() -> None:

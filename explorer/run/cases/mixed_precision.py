@@ -13,8 +13,9 @@ from dataclasses import replace
 from explorer.graph import COMPUTE, LayerGraph
 from explorer.run.cases.likeness import Scaled
 from explorer.run.cases.slices import is_cut
-from explorer.run.own.other_precision import in_precision
+from explorer.run.own.other_precision import captured_in
 from explorer.run.own.own_model import OwnModel
+from explorer.run.own.planned_layers import as_planned
 from explorer.strategy import JobStrategy
 from explorer.updates import PLAIN
 from explorer.workload import Job
@@ -43,9 +44,9 @@ def in_plan_precision(scaled: Scaled, job: Job, *, asked: str = PLANS, here: boo
         reason = device_without(scaled.ranks) if here else "a run elsewhere computes in fp32"
     model = scaled.model
     if not reason and isinstance(model, OwnModel):
-        found, reason = in_precision(model, BF16)
+        found, reason = captured_in(model, BF16)
         if found is not None:
-            return _mixed(scaled, job, found)
+            return _mixed(scaled, job, *found)
     lost = (f"{x}: {reason}" if x.startswith(f"{_BEGINNING}: ") else x for x in scaled.not_validated)
     return replace(scaled, not_validated=tuple(lost))
 
@@ -77,8 +78,11 @@ def _cut(model: OwnModel, strategy: JobStrategy) -> str:
 _OTHERS = {"fp16": "no run scales its loss, as fp16 needs it", "fp8": "no run multiplies in fp8"}
 
 
-def _mixed(scaled: Scaled, job: Job, model: OwnModel) -> Scaled:
-    """Return a run with its model in bf16 and gradients as the plan's job says."""
+def _mixed(scaled: Scaled, job: Job, model: OwnModel, eager: LayerGraph) -> Scaled:
+    """Return a run with its model in bf16 and gradients as the plan's job says.
+
+    `eager`: its layers by operator, captured in bf16: what casts make, as that of a loss, is in fp32.
+    """
     gradients = job.gradient_precision or BF16
     wide = {tensor.name for tensor in model.tensors if tensor.dtype == "float32"}
     words = f"precision bf16: main weights and states of the optimizer in fp32, gradients in {gradients}"
@@ -86,7 +90,7 @@ def _mixed(scaled: Scaled, job: Job, model: OwnModel) -> Scaled:
         scaled,
         model=replace(model, gradient_dtype=gradients),
         graph=_typed(scaled.graph, wide),
-        eager=None if scaled.eager is None else _typed(scaled.eager, wide),
+        eager=None if scaled.eager is None else as_planned(eager, model.planned),
         job=replace(scaled.job, precision=BF16, gradient_precision=job.gradient_precision),
         validated=(*scaled.validated, words),
         not_validated=tuple(x for x in scaled.not_validated if not x.startswith(_BEGINNING)),

@@ -5,7 +5,8 @@ are there beside those of all later layers (a rank adds them to its sums when al
 layers saved is gone, and gradients of activations are under way. Besides a plan's needs, autograd holds
 
 * the result of a reader beside the gradients of other readers, until both are added up;
-* the gradient of what an operator makes inside of a layer (the log-softmax of a cross entropy);
+* the gradient of what an operator makes inside of a layer (the log-softmax of a cross entropy); where that is
+  in fp32 and what the layer reads is in bf16, the result, too, is in fp32 until it is cast;
 * the gradients that came for a piece's outputs, and those of its inputs, until the backward ends;
 * the second gradient of a weight with two readers beside the first, and their sum, too, if the first is a
   product's: a transposed view, to which autograd does not add in place as it does to the gradient of a table.
@@ -24,11 +25,14 @@ import numpy as np
 
 from explorer.costs.memory_arrays import BoolArray, FloatArray, GraphArrays, IntArray, graph_arrays
 from explorer.costs.memory_counts import late_tensors
-from explorer.graph import Layer, LayerGraph
+from explorer.graph import COMPUTE, Layer, LayerGraph
 from explorer.run.judging.slice_shares import SliceShares
 
 _ROWS = 16
 """Samples of a call from which torch gives convolutions of one place to oneDNN."""
+
+_FLOATING = frozenset({COMPUTE, "fp64", "fp32", "fp16", "bf16"})
+"""Data types of tensors that have a gradient while a backward goes through a layer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +111,17 @@ def first_half_bytes(piece: PieceLayers) -> float:
     return max(0.0, float(at_layers.max(initial=0.0)))
 
 
-def backward_bytes(piece: PieceLayers) -> float:
-    """Return the most bytes that a backward makes beyond what it has given back of its activations."""
+def backward_bytes(piece: PieceLayers, adding: float = 0.0) -> float:
+    """Return the most bytes that a backward makes beyond what it has given back of its activations.
+
+    Args:
+        piece: its layers.
+        adding: bytes that are there besides while its weight gradients, all made, are added to their sums.
+    """
     made, gone = _gathered(piece), _given_back(piece)
     at_layers = made + _under_way(piece) + _copies(piece) - gone[1:]
     at_end = float(made[0] - gone[0] + piece.arriving().sum() + _came(piece).sum())
-    return max(0.0, float(at_layers.max(initial=0.0)), at_end)
+    return max(0.0, at_end + adding, float(at_layers.max(initial=0.0)))
 
 
 def _gathered(piece: PieceLayers) -> FloatArray:
@@ -185,14 +194,22 @@ def _under_way(piece: PieceLayers, stay: BoolArray | None = None) -> FloatArray:
 
 
 def _inside(piece: PieceLayers) -> FloatArray:
-    """Return per layer the largest tensor that it saves and nobody reads: it has a gradient in between."""
-    arrays, place = piece.arrays, piece.place
-    hidden = ~arrays.gradient & (arrays.compute > 0) & (arrays.writer >= 0)
+    """Return per layer the largest tensor that it saves and nobody reads: it has a gradient in between; and
+    what the result of that is wider than what the layer reads, until it is cast.
+    """
+    arrays, place, tensors = piece.arrays, piece.place, piece.graph.tensors
+    floating = np.array([item.dtype in _FLOATING for item in tensors], dtype=bool)
+    hidden = ~arrays.gradient & floating & (arrays.writer >= 0)
     hidden[arrays.reads.item] = False
+    computed = arrays.compute * arrays.gradient
+    read = set(zip(arrays.reads.layer.tolist(), computed[arrays.reads.item].tolist(), strict=True))
     found = np.zeros(len(piece.layers))
     for layer, item in zip(arrays.saves.layer.tolist(), arrays.saves.item.tolist(), strict=True):
         if hidden[item] and arrays.writer[item] == layer and place[layer] >= 0:
-            found[place[layer]] = max(found[place[layer]], piece.sizes[item])
+            made, elements = float(piece.sizes[item]), float(prod(tensors[item].shape))
+            if (layer, elements) in read:
+                made += max(0.0, made - piece.samples * piece.element_bytes * elements)
+            found[place[layer]] = max(found[place[layer]], made)
     return found
 
 

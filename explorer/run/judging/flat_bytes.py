@@ -4,6 +4,8 @@ A plan gathers two blocks and scatters the gradients of one. Our ranks gather al
 (level 3), keep their part beside the whole (levels 1 and 2), and copy all its gradients next to each other,
 beside the gradients themselves, before they are scattered. A scatter is taken to have ended before the
 gradients of the next microbatch are made; until then it holds twice the weights, what is sent and what comes.
+Where it lasts longer, as on real processes it may, more is held: the prediction is the least
+(`held_bytes.RankBytes.at_least`).
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ some moments, and not all kinds at once at others:
 * At an exchange gradients are copied next to each other, beside all sums.
 * An update that makes a new version of the weights has it beside those that are read.
 
-What ZeRO's flat weights add is in `run.judging.flat_bytes`, and what casts of mixed precision do in
-`cast_bytes`; layers of a backward in `backward_bytes`.
+What ZeRO's flat weights add is in `run.judging.flat_bytes`, what casts of mixed precision do in `cast_bytes`,
+and weights that a read rule makes in `read_bytes`; layers of a backward in `backward_bytes`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from explorer.run.cases.build import Prepared
 from explorer.run.judging.backward_bytes import PieceLayers, backward_bytes, first_half_bytes
 from explorer.run.judging.cast_bytes import cast_bytes
 from explorer.run.judging.flat_bytes import flat_bytes
+from explorer.run.judging.read_bytes import read_bytes
 from explorer.run.judging.slice_shares import slice_shares
 from explorer.run.ranks.lane import WINDOW, LanePlan, LaneTask, RankLanes, Transfer, Wire
 from explorer.simulation.lane_memory import MEMORY_PARTS, activation_changes, memory_by_lane
@@ -48,6 +49,15 @@ class RankBytes:
     """By the cost model, which needs no profile for it."""
     measured_bytes: float
     """As counted (see `explorer.run.ranks.allocated`)."""
+    at_least: bool = False
+    """Whether more may be held than is predicted: under ZeRO 2 and 3 a microbatch's reductions may still be
+    under way beside the next one."""
+
+    @property
+    def bound(self) -> str:
+        """What the prediction bounds, in words; empty if it is what there is."""
+        words = "the least under ZeRO 2 and 3: reductions may last into the next microbatch"
+        return words if self.at_least else ""
 
 
 def predicted_bytes(priced: Prepared, graph: LayerGraph | None = None) -> list[float]:
@@ -93,6 +103,8 @@ class _Section:
         """Bytes that a backward makes, less what it has given back."""
         self.updating = cast.updating
         """Bytes of a gradient that an update casts."""
+        self.made = read_bytes(priced, graph, section)
+        """Weights that it makes for its reads."""
         if graph is None or model is None or shape.full_recompute or again or priced.case.lane_ranks > 1:
             return
         piece = PieceLayers(
@@ -100,7 +112,7 @@ class _Section:
             element_bytes=model.element_bytes, shares=slice_shares(graph, priced.placement, section),
         )  # fmt: skip
         self.known = not self.flat
-        self.backward = backward_bytes(piece) + cast.adding
+        self.backward = backward_bytes(piece, cast.adding)
         self.inputs = first_half_bytes(piece)
         self.leaves = piece.unsaved_inputs()
 
@@ -114,14 +126,17 @@ class _Replay:
         plan: LanePlan,
         sections: Mapping[int, _Section],
         parts: Any,
-        during: Mapping[int, float],
+        during: Mapping[int, tuple[float, float]],
     ) -> None:
         self.priced, self.plan, self.sections, self.during = priced, plan, sections, during
         self.always = float(sum(parts[_PART[name]] for name in ("weights", "versions", "optimizer")))
+        self.always += sum(section.made.beyond for section in sections.values())
         self.buffers = float(parts[_PART["buffers"]])
         self.sums: dict[Piece, float] = {}
         self.leaves: Counter[Piece] = Counter()
         self.delivered: Counter[Wire] = Counter()
+        self.sent = 0.0
+        """Bytes of the last message so far."""
         self.several = any(count > 1 for count in priced.program.versions)
 
     def peak(self) -> float:
@@ -132,7 +147,10 @@ class _Replay:
             section = self.sections[task.piece.section]
             held = sum(self.sums.values()) + self._messages(position)
             held += sum(self.sections[p.section].leaves * n for p, n in self.leaves.items())
-            most = max(most, self.always + held + self.during[task.task] + self._inside(task, section))
+            before, during = self.during[task.task]
+            # weights are read before a forward makes activations, or a backward gradients
+            reading = before + (section.made.reading if task.op in ("F", "B") else 0.0)
+            most = max(most, self.always + held + max(reading, during + self._inside(task, section)))
             self._after(task, section)
         return most
 
@@ -169,16 +187,17 @@ class _Replay:
         for wire, items in self.plan.incoming.items():
             begin = self.delivered[wire]
             posted += sum(map(self._size, items[begin : begin + WINDOW]))
-        sent = [item for items in self.plan.sends[: position + 1] for item in items]
-        return posted + (self._size(sent[-1]) if sent else 0.0)
+        if now := self.plan.sends[position]:
+            self.sent = self._size(now[-1])
+        return posted + self.sent
 
     def _size(self, item: Transfer) -> float:
         return float(self.priced.prices.bytes[item.slot]) if item.flow >= 0 else 0.0
 
 
-def _activations(priced: Prepared) -> dict[int, float]:
-    """Return, per compute task, the most bytes of activations while it runs."""
-    program, found = priced.program, dict[int, float]()
+def _activations(priced: Prepared) -> dict[int, tuple[float, float]]:
+    """Return, per compute task, the bytes of activations when it begins, and the most while it runs."""
+    program, found = priced.program, dict[int, tuple[float, float]]()
     events = program.memory
     changes = activation_changes(program, priced.prices) if len(events.lane) else np.zeros(0)
     rows: dict[int, list[tuple[bool, float]]] = defaultdict(list)
@@ -187,11 +206,11 @@ def _activations(priced: Prepared) -> dict[int, float]:
     for tasks in program.programs:
         level = 0.0
         for task in tasks.tolist():
-            most = level
+            before = most = level
             for at_end, change in rows[task]:
                 level += change
                 most = max(most, level) if not at_end else most
-            found[task] = max(most, level)
+            found[task] = (before, max(most, level))
     return found
 
 
@@ -210,6 +229,7 @@ def _update_bytes(
         given |= mine
         alone = max(0.0, own.gradient_bytes - sum(mine.values()))
         update += own.weight_bytes + own.optimizer_bytes + alone + flat.always + flat.part
+        update += read_bytes(priced, graph, section).copy
     return update + sum(given.values()) + max([casting, *given.values()])
 
 
@@ -244,15 +264,19 @@ def rank_bytes(
         rows: per rank, the records of the counted case.
         graph: as for `predicted_bytes`.
     """
-    return list(_rank_bytes(predicted_bytes(priced, graph), rows))
+    sections, held = priced.program.skeleton.sections, derived(priced.program).sections
+    at_least = [any(sections[section].zero > 1 for section, _ in found) for found in held]
+    return list(_rank_bytes(predicted_bytes(priced, graph), at_least, rows))
 
 
 def _rank_bytes(
-    predicted: Sequence[float], rows: Sequence[Sequence[Mapping[str, Any]]]
+    predicted: Sequence[float], at_least: Sequence[bool], rows: Sequence[Sequence[Mapping[str, Any]]]
 ) -> Iterator[RankBytes]:
-    for rank, (expected, own) in enumerate(zip(predicted, rows, strict=False)):
+    for rank, (expected, more, own) in enumerate(zip(predicted, at_least, rows, strict=False)):
         if own and own[0].get("peak_bytes"):
-            yield RankBytes(rank=rank, predicted_bytes=expected, measured_bytes=float(own[0]["peak_bytes"]))
+            yield RankBytes(
+                rank=rank, predicted_bytes=expected, measured_bytes=float(own[0]["peak_bytes"]), at_least=more
+            )
 
 
 __all__ = ["RankBytes", "predicted_bytes", "rank_bytes"]

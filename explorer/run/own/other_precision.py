@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from explorer.base.errors import InputError
+from explorer.graph import LayerGraph
 from explorer.run.own.own_model import OwnModel
 
 
@@ -15,6 +16,18 @@ def in_precision(model: OwnModel, dtype: str) -> tuple[OwnModel | None, str]:
         model: the model.
         dtype: the precision, fp32, fp64 or bf16.
     """
+    found, reason = captured_in(model, dtype)
+    return (None if found is None else found[0]), reason
+
+
+def captured_in(model: OwnModel, dtype: str) -> tuple[tuple[OwnModel, LayerGraph] | None, str]:
+    """Return a model in another precision, and its graph by eager operators, captured in it; None and why if
+    it has none.
+
+    Args:
+        model: the model, whose layers the graph has as they were captured, not as the plan says.
+        dtype: the precision, fp32, fp64 or bf16.
+    """
     try:
         return _captured(model, dtype), ""
     except InputError as error:
@@ -23,8 +36,8 @@ def in_precision(model: OwnModel, dtype: str) -> tuple[OwnModel | None, str]:
         return None, (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def _captured(model: OwnModel, dtype: str) -> OwnModel:
-    """Return a model of own layers in a precision, which have run once on zeros.
+def _captured(model: OwnModel, dtype: str) -> tuple[OwnModel, LayerGraph]:
+    """Return a model of own layers in a precision, which have run once on zeros, and their eager graph.
 
     Raises:
         InputError: a module that cannot be captured in it, or has other layers then.
@@ -38,10 +51,11 @@ def _captured(model: OwnModel, dtype: str) -> OwnModel:
 
     bare = replace(model, dtype=dtype, gradient_dtype="")
     opened, chosen = open_own(bare)
-    own = own_source(
+    source = own_source(
         model.reference, settings=dict(model.settings), sequence_length=model.sequence_length,
         keep=model.keep, dtype=dtype, seed=model.seed, opened=opened,
-    ).model  # fmt: skip
+    )  # fmt: skip
+    own = source.model
     if (own.layers, own.parameters, own.reads) != (model.layers, model.parameters, model.reads):
         raise InputError(f"the module has other layers in {dtype}", key="model", found=model.reference)
     program = capture_program(opened, keep=chosen)
@@ -57,4 +71,4 @@ def _captured(model: OwnModel, dtype: str) -> OwnModel:
         inputs[LABELS] = torch.zeros(1, *places, dtype=torch.long)
     with torch.no_grad():
         module(inputs, zeros)
-    return replace(bare, tensors=own.tensors)
+    return replace(bare, tensors=own.tensors), source.eager

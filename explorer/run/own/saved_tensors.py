@@ -47,11 +47,18 @@ def with_saved(graph: LayerGraph, program: CapturedProgram) -> LayerGraph:
 
     Args:
         graph: the layers of the program.
-        program: the program. One that cannot run on tensors without values leaves the graph as it is.
+        program: the program. One that cannot run on tensors without values, since what is there depends on
+            them, leaves the graph as it is: then it saves what its capture says.
     """
+    from torch._subclasses import fake_tensor
+
+    need_values = (
+        fake_tensor.DataDependentOutputException, fake_tensor.DynamicOutputShapeException,
+        fake_tensor.UnsupportedFakeTensorException, fake_tensor.UnsupportedOperatorException,
+    )  # fmt: skip
     try:
         found = saved_tensors(program)
-    except (RuntimeError, NotImplementedError, TypeError, ValueError):  # what is there depends on values
+    except need_values:
         return graph
     width = _width(program)
     named = [_named(graph, program, item, width) for item in found]
@@ -148,7 +155,8 @@ def saved_tensors(program: CapturedProgram) -> list[SavedTensor]:
     """List what autograd saves while a program runs once on tensors without values.
 
     Raises:
-        RuntimeError: an operator whose result depends on values.
+        DataDependentOutputException, DynamicOutputShapeException: an operator whose result depends on values.
+        UnsupportedFakeTensorException, UnsupportedOperatorException: one that needs values to run at all.
     """
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode

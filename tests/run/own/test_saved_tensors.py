@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from explorer.models.captured_program import CapturedProgram, Capturing, capture_program
 from explorer.run.own.layer_modules import layer_module
@@ -115,15 +117,32 @@ def test_a_gate_keeps_what_is_inside_of_it() -> None:
     assert cut[hidden] == cut["gate"]
 
 
-def test_a_program_that_needs_values_keeps_what_its_capture_says(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("asked", [torch.nonzero, torch.Tensor.item])
+def test_a_program_that_needs_values_keeps_what_its_capture_says(
+    monkeypatch: pytest.MonkeyPatch, asked: Callable[[torch.Tensor], Any]
+) -> None:
     from explorer.run.own import saved_tensors as here
 
     def refused(_: CapturedProgram) -> Any:
-        raise RuntimeError("an operator whose result depends on values")
+        with FakeTensorMode():
+            return asked(torch.ones(1))
 
     program = program_of("gated")
     monkeypatch.setattr(here, "saved_tensors", refused)
     assert with_saved(program.graph, program) == program.graph
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, TypeError, ValueError])
+def test_a_fault_of_the_count_is_told(monkeypatch: pytest.MonkeyPatch, kind: type[Exception]) -> None:
+    from explorer.run.own import saved_tensors as here
+
+    def broken(_: CapturedProgram) -> Any:
+        raise kind("no such thing")
+
+    program = program_of("gated")
+    monkeypatch.setattr(here, "saved_tensors", broken)
+    with pytest.raises(kind, match="no such thing"):
+        with_saved(program.graph, program)
 
 
 def test_a_module_runs_in_the_order_of_the_program() -> None:
