@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,29 +120,10 @@ def on_threads(
         change: done to each rank's backend before it runs.
     """
     lanes = RankLanes(prepared.case.lowered())
-    post, count = Post(lanes.wires), len(lanes.program.programs)
-    runs = [Compute(prepared.case, lanes, rank, CPU) for rank in range(count)]
-
-    def play(rank: int) -> None:
-        hooks = Hooks(status=lambda *_: None, before=lambda _: None, step=lambda _: None)
-        transport: Any = Threads(rank, post)
-        try:
-            Interpreter(lanes.plan(rank), runs[rank], transport, hooks).run(time.perf_counter())
-        except BaseException as error:  # noqa: BLE001 - raised again where the test is
-            post.failed.append(error)
-            with post.changed:
-                post.changed.notify_all()
-
+    runs = [Compute(prepared.case, lanes, rank, CPU) for rank in range(len(lanes.program.programs))]
     for run in runs:
         change(run)
-        run.reset()
-    ranks = [threading.Thread(target=play, args=(rank,), daemon=True) for rank in range(count)]
-    for rank in ranks:
-        rank.start()
-    for rank in ranks:
-        rank.join(2 * PATIENCE_S)
-    if post.failed:
-        raise post.failed[0]
+    _play(lanes, runs)
     return [{**run.record(), "numerics": compare_with_emulation(run)} for run in runs]
 
 
@@ -152,39 +134,53 @@ def peak_on_threads(prepared: Prepared, rank: int) -> float:
     nothing for a comparison.
     """
     lanes = RankLanes(prepared.case.lowered())
-    count = len(lanes.program.programs)
-    runs = [Compute(prepared.case, lanes, r, CPU) for r in range(count)]
+    runs = [Compute(prepared.case, lanes, r, CPU) for r in range(len(lanes.program.programs))]
     prepare_counting()
-    peaks = []
-    for warm in (True, False):  # the first run captures programs and makes modules
-        post = Post(lanes.wires)
+    _play(lanes, runs)  # captures programs and makes modules
+    peaks: list[float] = []
 
-        def play(number: int, post: Post = post, *, warm: bool = warm) -> None:
-            hooks = Hooks(status=lambda *_: None, before=lambda _: None, step=lambda _: None)
-            transport: Any = Threads(number, post)
-            interpreter = Interpreter(lanes.plan(number), runs[number], transport, hooks)
-            try:
-                if warm or number != rank:
-                    interpreter.run(time.perf_counter())
-                    return
-                with counted(CPU, runs[number].held()) as found:
-                    interpreter.run(time.perf_counter())
-                peaks.append(found.peak)
-            except BaseException as error:  # noqa: BLE001 - raised again where the test is
-                post.failed.append(error)
-                with post.changed:
-                    post.changed.notify_all()
+    @contextmanager
+    def counting(number: int) -> Iterator[None]:
+        if number != rank:
+            yield
+            return
+        with counted(CPU, runs[number].held()) as found:
+            yield
+        peaks.append(found.peak)
 
-        for run in runs:
-            run.reset()
-        threads = [threading.Thread(target=play, args=(number,), daemon=True) for number in range(count)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(2 * PATIENCE_S)
-        if post.failed:
-            raise post.failed[0]
+    _play(lanes, runs, counting)
     return float(peaks[0])
+
+
+def _play(
+    lanes: RankLanes,
+    runs: Sequence[Compute],
+    around: Callable[[int], AbstractContextManager[object]] = lambda _: nullcontext(),
+) -> None:
+    """Run every rank from its beginning, each in a thread; `around` is entered for as long as one runs."""
+    post = Post(lanes.wires)
+
+    def play(rank: int) -> None:
+        hooks = Hooks(status=lambda *_: None, before=lambda _: None, step=lambda _: None)
+        transport: Any = Threads(rank, post)
+        interpreter = Interpreter(lanes.plan(rank), runs[rank], transport, hooks)
+        try:
+            with around(rank):
+                interpreter.run(time.perf_counter())
+        except BaseException as error:  # noqa: BLE001 - raised again where the test is
+            post.failed.append(error)
+            with post.changed:
+                post.changed.notify_all()
+
+    for run in runs:
+        run.reset()
+    threads = [threading.Thread(target=play, args=(rank,), daemon=True) for rank in range(len(runs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(2 * PATIENCE_S)
+    if post.failed:
+        raise post.failed[0]
 
 
 def worst(records: list[dict[str, Any]]) -> float:

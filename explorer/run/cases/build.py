@@ -60,6 +60,16 @@ class Prepared:
     strategy: JobStrategy
     """The strategy it was made from."""
 
+    def parameters_of(self, section: int, graph: LayerGraph) -> list[str]:
+        """Return the parameters that the layers of a section use, once for each use.
+
+        Args:
+            section: number of the section.
+            graph: the layers that its placement counts.
+        """
+        layers = (graph.layers[i] for i in self.placement.layers[section].tolist())
+        return [use.name for layer in layers for use in layer.parameters]
+
 
 def prepare(
     name: str,

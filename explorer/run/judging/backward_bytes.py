@@ -19,6 +19,7 @@ plain products; of `_ROWS` samples on torch hands them over as well.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -35,7 +36,7 @@ _FLOATING = frozenset({COMPUTE, "fp64", "fp32", "fp16", "bf16"})
 """Data types of tensors that have a gradient while a backward goes through a layer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PieceLayers:
     """The layers of one piece, and the samples of a microbatch."""
 
@@ -55,31 +56,36 @@ class PieceLayers:
         """The graph as arrays."""
         return graph_arrays(self.graph)
 
-    @property
+    @cached_property
     def sizes(self) -> FloatArray:
         """Bytes of every tensor of the graph for a microbatch, as far as the piece has it."""
         return self.whole_sizes * (self.shares.tensors if self.shares else 1.0)
 
-    @property
+    @cached_property
     def whole_sizes(self) -> FloatArray:
         """Bytes of every whole tensor of the graph for a microbatch."""
         arrays = self.arrays
         found: FloatArray = self.samples * (self.element_bytes * arrays.compute + arrays.fixed)
         return found
 
-    @property
+    @cached_property
     def weights(self) -> FloatArray:
         """Bytes of the gradient of every parameter of the graph."""
         table = self.arrays.weight
         found: FloatArray = self.element_bytes * table["compute"] * table["trainable"]
         return found * (self.shares.weights if self.shares else 1.0)
 
-    @property
+    @cached_property
     def place(self) -> IntArray:
         """Per layer of the graph its place in the piece; -1 elsewhere."""
         found = np.full(len(self.graph.layers), -1, dtype=np.int64)
         found[list(self.layers)] = np.arange(len(self.layers))
         return found
+
+    @cached_property
+    def position(self) -> dict[str, int]:
+        """Number of every tensor of the graph by its name."""
+        return {item.name: i for i, item in enumerate(self.graph.tensors)}
 
     def arriving(self) -> FloatArray:
         """Return the bytes of every tensor with a gradient that the piece reads of other pieces."""
@@ -231,8 +237,7 @@ def _copies(piece: PieceLayers) -> FloatArray:
 
 def _convolution(piece: PieceLayers, layer: Layer) -> float:
     """Return the bytes that oneDNN copies in the backward of a convolution, results themselves apart."""
-    position = {item.name: i for i, item in enumerate(piece.graph.tensors)}
-    sizes, arrays = piece.sizes, piece.arrays
+    sizes, arrays, position = piece.sizes, piece.arrays, piece.position
     weights = [piece.graph.parameter[use.name] for use in layer.parameters]
     kernel = max(weights, key=lambda item: item.elements, default=None)
     if kernel is None:

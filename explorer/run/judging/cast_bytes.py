@@ -38,7 +38,6 @@ def cast_bytes(priced: Prepared, graph: LayerGraph | None, section: int) -> Cast
     made, summed = scalar_bytes(job.precision), scalar_bytes(job.gradient_precision or job.precision)
     if graph is None or made >= FP32_BYTES:
         return CastBytes(made / summed, 0.0, 0.0)
-    layers = [graph.layers[i] for i in priced.placement.layers[section].tolist()]
-    sizes = [graph.parameter[use.name].elements for layer in layers for use in layer.parameters]
+    sizes = [graph.parameter[name].elements for name in priced.parameters_of(section, graph)]
     wide = FP32_BYTES * max(sizes, default=0.0)
     return CastBytes(made / summed, wide, 0.0) if made < summed else CastBytes(1.0, 0.0, wide)

@@ -248,8 +248,7 @@ def _shared_bytes(priced: Prepared, graph: LayerGraph | None, section: int) -> f
     model = priced.case.model
     if graph is None or model is None:
         return 0.0
-    layers = [graph.layers[i] for i in priced.placement.layers[section].tolist()]
-    uses = Counter(use.name for layer in layers for use in layer.parameters)
+    uses = Counter(priced.parameters_of(section, graph))
     shared = [graph.parameter[name].elements for name, count in uses.items() if count > 1]
     return model.element_bytes * max(shared, default=0.0)
 

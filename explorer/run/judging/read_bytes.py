@@ -41,8 +41,7 @@ def read_bytes(priced: Prepared, graph: LayerGraph | None, section: int) -> Read
     beyond = max(0, 1 - program.copies[section]) * copy
     if graph is None:
         return ReadBytes(copy, beyond, 0.0)
-    layers = [graph.layers[i] for i in priced.placement.layers[section].tolist()]
-    names = dict.fromkeys(use.name for layer in layers for use in layer.parameters)
+    names = dict.fromkeys(priced.parameters_of(section, graph))
     width = max(FP32_BYTES, priced.case.model.element_bytes if priced.case.model else 0)
     sizes = [width * graph.parameter[name].elements for name in names]
     if priced.case.optimizer == "momentum":  # its velocity is the direction
