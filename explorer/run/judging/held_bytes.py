@@ -11,7 +11,7 @@ some moments, and not all kinds at once at others:
 * An update that makes a new version of the weights has it beside those that are read.
 
 What ZeRO's flat weights add is in `run.judging.flat_bytes`, what casts of mixed precision do in `cast_bytes`,
-and weights that a read rule makes in `read_bytes`; layers of a backward in `backward_bytes`.
+and weights that a read rule makes in `made_bytes`; layers of a backward in `backward_bytes`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from explorer.run.cases.build import Prepared
 from explorer.run.judging.backward_bytes import PieceLayers, backward_bytes, first_half_bytes
 from explorer.run.judging.cast_bytes import cast_bytes
 from explorer.run.judging.flat_bytes import flat_bytes
-from explorer.run.judging.read_bytes import read_bytes
+from explorer.run.judging.made_bytes import made_bytes
 from explorer.run.judging.slice_shares import slice_shares
 from explorer.run.ranks.lane import WINDOW, LanePlan, LaneTask, RankLanes, Transfer, Wire
 from explorer.simulation.lane_memory import MEMORY_PARTS, activation_changes, memory_by_lane
@@ -103,7 +103,7 @@ class _Section:
         """Bytes that a backward makes, less what it has given back."""
         self.updating = cast.updating
         """Bytes of a gradient that an update casts."""
-        self.made = read_bytes(priced, graph, section)
+        self.made = made_bytes(priced, graph, section)
         """Weights that it makes for its reads."""
         if graph is None or model is None or shape.full_recompute or again or priced.case.lane_ranks > 1:
             return
@@ -229,7 +229,7 @@ def _update_bytes(
         given |= mine
         alone = max(0.0, own.gradient_bytes - sum(mine.values()))
         update += own.weight_bytes + own.optimizer_bytes + alone + flat.always + flat.part
-        update += read_bytes(priced, graph, section).copy
+        update += made_bytes(priced, graph, section).copy
     return update + sum(given.values()) + max([casting, *given.values()])
 
 

@@ -15,7 +15,7 @@ from explorer.reads import reading_of
 from explorer.run.cases.build import Prepared
 
 
-class ReadBytes(NamedTuple):
+class MadeBytes(NamedTuple):
     """Bytes of the weights that one piece makes for its reads; zeros if it reads a version as it is."""
 
     copy: float
@@ -26,7 +26,7 @@ class ReadBytes(NamedTuple):
     """The most that is there for a moment, while it is filled."""
 
 
-def read_bytes(priced: Prepared, graph: LayerGraph | None, section: int) -> ReadBytes:
+def made_bytes(priced: Prepared, graph: LayerGraph | None, section: int) -> MadeBytes:
     """Return what a section's reads of weights take.
 
     Args:
@@ -36,18 +36,18 @@ def read_bytes(priced: Prepared, graph: LayerGraph | None, section: int) -> Read
     """
     program = priced.program
     if reading_of(program.order.read_rule).make is None:
-        return ReadBytes(0.0, 0.0, 0.0)
+        return MadeBytes(0.0, 0.0, 0.0)
     copy = priced.prices.memory[section].version_bytes
     beyond = max(0, 1 - program.copies[section]) * copy
     if graph is None:
-        return ReadBytes(copy, beyond, 0.0)
+        return MadeBytes(copy, beyond, 0.0)
     names = dict.fromkeys(priced.parameters_of(section, graph))
     width = max(FP32_BYTES, priced.case.model.element_bytes if priced.case.model else 0)
     sizes = [width * graph.parameter[name].elements for name in names]
     if priced.case.optimizer == "momentum":  # its velocity is the direction
-        return ReadBytes(copy, beyond, 2 * max(sizes, default=0.0))
+        return MadeBytes(copy, beyond, 2 * max(sizes, default=0.0))
     pairs = zip(sizes, [0.0, *sizes], strict=False)
-    return ReadBytes(copy, beyond, max((3 * size + before for size, before in pairs), default=0.0))
+    return MadeBytes(copy, beyond, max((3 * size + before for size, before in pairs), default=0.0))
 
 
-__all__ = ["ReadBytes", "read_bytes"]
+__all__ = ["MadeBytes", "made_bytes"]
