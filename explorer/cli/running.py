@@ -248,7 +248,6 @@ def _cost_lines(comparison: Comparison) -> list[str]:
         lines.append(
             f"memory         rank {held.rank}: {format_bytes(held.predicted_bytes)} of tensors predicted,"
             f" {format_bytes(held.measured_bytes)} counted ({error:+.1f} %)"
-            + (f"; predicted is {held.bound}" if held.bound else "")
         )
     return lines
 

@@ -14,7 +14,7 @@ from explorer.run.cases.build import Prepared
 from explorer.run.judging.backward_bytes import PieceLayers, _copies
 from explorer.run.judging.calibrate import uncalibrated
 from explorer.run.judging.cost_check import priced_by
-from explorer.run.judging.held_bytes import predicted_bytes, rank_bytes
+from explorer.run.judging.held_bytes import predicted_bytes
 from explorer.run.own.own_source import OwnSource, own_source
 from explorer.run.ranks.allocated import bytes_of, counted
 from explorer.run.ranks.compute import Compute
@@ -85,18 +85,6 @@ def test_the_peak_is_what_the_order_holds(name: str) -> None:
     prepared, own = made(SHAPES[name])
     for rank, expected in enumerate(predicted(prepared, own)):
         assert expected == pytest.approx(peak_on_threads(prepared, rank), rel=0.03), rank
-
-
-@pytest.mark.parametrize("level", [0, 1, 2, 3])
-def test_peaks_where_reductions_last_are_the_least(level: int) -> None:
-    """Gradients are scattered microbatch by microbatch under ZeRO 2 and 3 alone."""
-    own = source("gpt", GPT, 16, "fp32")
-    stages = tuple(replace(stage, zero=level) for stage in cut(own, 1, 2, size=2))
-    prepared = case(own, stages, "1f1b", optimizer="adam")
-    found = rank_bytes(prepared, [[{"peak_bytes": 1.0}]] * 2, own.graph)
-    assert [item.at_least for item in found] == [level > 1] * len(found)
-    assert found
-    assert all(bool(item.bound) == item.at_least for item in found)
 
 
 def test_what_a_count_starts_with_may_go() -> None:

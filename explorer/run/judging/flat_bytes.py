@@ -2,10 +2,9 @@
 
 A plan gathers two blocks and scatters the gradients of one. Our ranks gather all weights of a piece at once
 (level 3), keep their part beside the whole (levels 1 and 2), and copy all its gradients next to each other,
-beside the gradients themselves, before they are scattered. A scatter is taken to have ended before the
-gradients of the next microbatch are made; until then it holds twice the weights, what is sent and what comes.
-Where it lasts longer, as on real processes it may, more is held: the prediction is the least
-(`held_bytes.RankBytes.at_least`).
+beside the gradients themselves, before they are scattered. A scatter has ended before the rank's next task;
+until then it holds twice the weights, what is sent and what comes. FSDP2 waits so at the end of a backward,
+and a run whose bytes are counted does; where seconds are measured one may last into the next microbatch.
 """
 
 from __future__ import annotations

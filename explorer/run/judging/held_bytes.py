@@ -17,7 +17,7 @@ and weights that a read rule makes in `made_bytes`; layers of a backward in `bac
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,15 +49,6 @@ class RankBytes:
     """By the cost model, which needs no profile for it."""
     measured_bytes: float
     """As counted (see `explorer.run.ranks.allocated`)."""
-    at_least: bool = False
-    """Whether more may be held than is predicted: under ZeRO 2 and 3 a microbatch's reductions may still be
-    under way beside the next one."""
-
-    @property
-    def bound(self) -> str:
-        """What the prediction bounds, in words; empty if it is what there is."""
-        words = "the least under ZeRO 2 and 3: reductions may last into the next microbatch"
-        return words if self.at_least else ""
 
 
 def predicted_bytes(priced: Prepared, graph: LayerGraph | None = None) -> list[float]:
@@ -263,19 +254,11 @@ def rank_bytes(
         rows: per rank, the records of the counted case.
         graph: as for `predicted_bytes`.
     """
-    sections, held = priced.program.skeleton.sections, derived(priced.program).sections
-    at_least = [any(sections[section].zero > 1 for section, _ in found) for found in held]
-    return list(_rank_bytes(predicted_bytes(priced, graph), at_least, rows))
-
-
-def _rank_bytes(
-    predicted: Sequence[float], at_least: Sequence[bool], rows: Sequence[Sequence[Mapping[str, Any]]]
-) -> Iterator[RankBytes]:
-    for rank, (expected, more, own) in enumerate(zip(predicted, at_least, rows, strict=False)):
-        if own and own[0].get("peak_bytes"):
-            yield RankBytes(
-                rank=rank, predicted_bytes=expected, measured_bytes=float(own[0]["peak_bytes"]), at_least=more
-            )
+    return [
+        RankBytes(rank=rank, predicted_bytes=expected, measured_bytes=float(own[0]["peak_bytes"]))
+        for rank, (expected, own) in enumerate(zip(predicted_bytes(priced, graph), rows, strict=False))
+        if own and own[0].get("peak_bytes")
+    ]
 
 
 __all__ = ["RankBytes", "predicted_bytes", "rank_bytes"]

@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 
 from explorer.run.ranks.lane import Wire
+from explorer.run.ranks.outbox import Outbox
 
 START_TIMEOUT_S = 180.0
 """Longest wait in seconds for the last rank to start. The launcher finds a rank that hangs later."""
@@ -39,7 +40,7 @@ class Transport:
     """Seconds after which waiting fails."""
     _wires: dict[Wire, Any] = field(default_factory=dict)
     _groups: dict[tuple[int, ...], Any] = field(default_factory=dict)
-    _pending: list[tuple[Handle, torch.Tensor]] = field(default_factory=list)
+    _outboxes: dict[Wire, Outbox] = field(default_factory=dict)
 
     def open(self, wires: Iterable[Wire], groups: Iterable[tuple[int, ...]]) -> None:
         """Make the communicators that do not exist yet; all ranks call it with the same arguments."""
@@ -66,9 +67,11 @@ class Transport:
 
     def send(self, wire: Wire, message: torch.Tensor) -> None:
         """Begin to send; keep the message alive until it has gone."""
-        work = dist.isend(message, wire[2], group=self._wires[wire])
-        self._pending = [pair for pair in self._pending if not pair[0].is_completed()]
-        self._pending.append((work, message))
+        for outbox in self._outboxes.values():
+            outbox.forget_gone()
+        if wire not in self._outboxes:
+            self._outboxes[wire] = Outbox(asks=self.device.type == "cuda")
+        self._outboxes[wire].add(dist.isend(message, wire[2], group=self._wires[wire]), message)
 
     def receive(self, wire: Wire, buffer: torch.Tensor) -> Handle:
         """Begin to receive."""
@@ -84,9 +87,8 @@ class Transport:
 
     def finish_sends(self) -> None:
         """Wait until every message has gone."""
-        for work, _ in self._pending:
-            work.wait()
-        self._pending = []
+        for outbox in self._outboxes.values():
+            outbox.finish()
 
     def barrier(self) -> None:
         """Wait for all ranks."""

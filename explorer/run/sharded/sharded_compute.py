@@ -223,7 +223,8 @@ class ShardedCompute(Compute):
         self._gather_sums(members, names)
         if item.group not in self.zero:
             return super().contribution(item)
-        self._add_what_came(item.group)
+        while self.under_way[item.group]:  # one at most, as in FSDP2: each holds the gradients twice
+            self._add_next(item.group)
         mine: Gradients = {}
         for (piece, _), sums in self.sums.items():
             if piece in members:
@@ -243,12 +244,14 @@ class ShardedCompute(Compute):
     def _add_what_came(self, group: int) -> None:
         """Add the parts of reductions that have ended, whose flat gradients nobody needs any more.
 
-        Nothing is waited for here: sums over groups of replicas, which others have to join, come later.
+        Where bytes are counted, all are waited for, as at the end of a backward of FSDP2: how long one lasts
+        beside the next microbatch is for no clock to decide. Where time is measured nothing is waited for,
+        and sums over groups of replicas, which others have to join, come later.
         """
-        if self.zero[group].lines.copies > 1:
+        waiting, counts = self.under_way[group], self.case.count_bytes
+        if self.zero[group].lines.copies > 1 and not counts:
             return
-        waiting = self.under_way[group]
-        while waiting and (waiting[0][0] is None or waiting[0][0].is_completed()):
+        while waiting and (counts or waiting[0][0] is None or waiting[0][0].is_completed()):
             self._add_next(group)
 
     def _add_next(self, group: int) -> None:

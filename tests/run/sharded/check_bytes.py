@@ -14,22 +14,12 @@ from explorer.run.ranks.allocated import counted, prepare_counting
 from explorer.run.ranks.interpreter import Hooks, Interpreter
 from explorer.run.ranks.lane import RankLanes
 from explorer.run.ranks.transport import Transport
-from explorer.run.sharded.sharded_compute import ShardedCompute, open_sharded
+from explorer.run.sharded.sharded_compute import open_sharded
 from tests.run.own.own_cases import case, cut, source
 
 CPU = torch.device("cpu")
 HOOKS = Hooks(status=lambda *_: None, before=lambda _: None, step=lambda _: None)
 SIZES = {"layers": "4", "embed": "128", "heads": "4", "vocab": "64"}
-
-
-def patient(compute: ShardedCompute) -> None:
-    """Wait for reductions before any other work, so that bytes depend on no clock."""
-
-    def all_that_came(group: int) -> None:
-        while compute.under_way[group]:
-            compute._add_next(group)
-
-    compute._add_what_came = all_that_came  # type: ignore[method-assign]
 
 
 def peaks() -> list[dict[str, Any]]:
@@ -41,13 +31,13 @@ def peaks() -> list[dict[str, Any]]:
         replicas = dist.get_world_size()
         stages = tuple(replace(stage, zero=level) for stage in cut(own, 1, replicas, size=4))
         made = case(own, stages, "1f1b", batch=16, optimizer="adam")
-        run = replace(made, case=replace(made.case, check=False))  # a checked run keeps what it applied
+        # a checked run keeps what it applied; a counted one waits for reductions, so that no clock decides
+        run = replace(made, case=replace(made.case, check=False, count_bytes=True))
         lanes = RankLanes(run.case.lowered())
         base = Transport(rank=dist.get_rank(), ranks=dist.get_world_size(), device=CPU, timeout_s=60.0)
         compute, transport, plan = open_sharded(run.case, lanes, base)
         assert compute is not None
         assert plan is not None
-        patient(compute)
         compute.reset()
         Interpreter(plan, compute, transport, HOOKS).run(time.perf_counter())
         compute.reset()

@@ -12,9 +12,6 @@ from tests.run.sharded.ranks import on_ranks
 
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_peaks_under_zero(ranks: int) -> None:
-    """Ranks wait for reductions, so that no clock decides; where they do not, twice the weights may lie there
-    a little longer.
-    """
     rows: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for rank in on_ranks(ranks, "tests.run.sharded.check_bytes:peaks"):
         for row in rank:
