@@ -73,6 +73,7 @@ MODELS = {
 }
 PIPELINE: dict[str, Any] = {"stages": 2, "microbatches": 8}
 REPLICAS: dict[str, Any] = {"replicas": 2, "microbatches": 4}
+TENSOR: dict[str, Any] = {"tensor": 2, "microbatches": 4}
 RUNS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("gpt2-small", PIPELINE),
     ("gpt2-small", REPLICAS),
@@ -94,6 +95,14 @@ RUNS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("skip", PIPELINE),
     ("skip", REPLICAS),
     ("skip", {**PIPELINE, "schedule": "zb_h1"}),
+    ("llama", {**REPLICAS, "zero": 3}),
+    ("gpt2-small", {**REPLICAS, "zero": 2}),
+    ("resnet50", {**REPLICAS, "zero": 3}),
+    ("t5", {**REPLICAS, "zero": 1}),
+    ("llama", TENSOR),
+    ("llama", {**TENSOR, "sequence_parallel": True}),
+    ("gpt2-small", TENSOR),
+    ("mixtral", {**REPLICAS, "expert": 2}),
 )
 
 

@@ -27,7 +27,7 @@ import numpy as np
 from explorer.costs.memory_arrays import BoolArray, FloatArray, GraphArrays, IntArray, graph_arrays
 from explorer.costs.memory_counts import late_tensors
 from explorer.graph import COMPUTE, Layer, LayerGraph
-from explorer.run.judging.slice_shares import SliceShares
+from explorer.run.judging.piece_shares import PieceShares
 
 _ROWS = 16
 """Samples of a call from which torch gives convolutions of one place to oneDNN."""
@@ -48,8 +48,8 @@ class PieceLayers:
     """Samples of a microbatch."""
     element_bytes: float
     """Bytes of a scalar of compute."""
-    shares: SliceShares | None = None
-    """What it has of everything if layers are cut into slices; None if all are whole."""
+    shares: PieceShares | None = None
+    """What a rank has of everything if layers are cut; None if all are whole."""
 
     @property
     def arrays(self) -> GraphArrays:

@@ -16,31 +16,35 @@ from explorer.run.cases.build import Prepared
 
 
 class FlatBytes(NamedTuple):
-    """Bytes of one piece beyond what a plan holds of it."""
+    """Bytes of one piece beyond what a plan holds of it; all zero without ZeRO."""
 
-    always: float
-    """While it works."""
-    scattering: float
-    """At the end of a backward, on top, while its gradients are scattered; less what that has given back."""
-    part: float
-    """This rank's part of the gradients, scattered."""
+    always: float = 0.0
+    """This rank's part, beside the whole (levels 1 and 2)."""
+    working: float = 0.0
+    """All weights while it works, gathered (level 3)."""
+    made: float = 0.0
+    """Gradients of a microbatch, whole, before they are scattered (levels 2 and 3)."""
+    scattered: float = 0.0
+    """What is sent of them and what comes (levels 2 and 3)."""
+    part: float = 0.0
+    """This rank's part of the gradients, added up."""
 
 
-def flat_bytes(priced: Prepared, section: int, samples: float) -> FlatBytes:
-    """Return what flat weights of a section add; zeros without ZeRO.
+def flat_bytes(priced: Prepared, section: int) -> FlatBytes:
+    """Return what flat weights of a section add.
 
     Args:
         priced: the program.
         section: the section.
-        samples: samples of a microbatch of one replica.
     """
     shape, own = priced.program.skeleton.sections[section], priced.prices.memory[section]
     level, k = shape.zero, shape.shards
     if not level or k < 2:
-        return FlatBytes(0.0, 0.0, 0.0)
+        return FlatBytes()
     whole = own.weight_bytes * (k if level > 2 else 1)
-    part, job = whole / k, priced.job
+    job = priced.job
     wider = scalar_bytes(job.gradient_precision or job.precision) / scalar_bytes(job.precision)
-    given_back = (own.activation_bytes_per_sample + own.buffer_bytes_per_sample) * samples
-    always = (whole if level > 2 else part) - own.buffer_bytes
-    return FlatBytes(always, 2 * wider * whole - given_back if level > 1 else 0.0, wider * part)
+    found = FlatBytes(part=wider * whole / k)
+    if level > 1:
+        found = found._replace(made=whole, scattered=2 * wider * whole)
+    return found._replace(working=whole) if level > 2 else found._replace(always=whole / k)

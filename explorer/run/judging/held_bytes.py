@@ -29,7 +29,8 @@ from explorer.run.judging.backward_bytes import PieceLayers, backward_bytes, fir
 from explorer.run.judging.cast_bytes import cast_bytes
 from explorer.run.judging.flat_bytes import flat_bytes
 from explorer.run.judging.made_bytes import made_bytes
-from explorer.run.judging.slice_shares import slice_shares
+from explorer.run.judging.piece_shares import piece_shares
+from explorer.run.ranks.gathered import last_readers
 from explorer.run.ranks.lane import WINDOW, LanePlan, LaneTask, RankLanes, Transfer, Wire
 from explorer.simulation.lane_memory import MEMORY_PARTS, activation_changes, memory_by_lane
 from explorer.tasks.placement import Piece
@@ -65,6 +66,8 @@ def predicted_bytes(priced: Prepared, graph: LayerGraph | None = None) -> list[f
     found = []
     for lane, held in enumerate(derived(priced.program).sections):
         sections = {section: _Section(priced, graph, section, samples) for section, samples in held}
+        for section in sections.values():
+            section.piled = _piled_bytes(lanes, section, exchanged)
         replay = _Replay(priced, lanes.plan(lane), sections, parts[lane], during)
         found.append(max(replay.peak(), _update_bytes(priced, graph, held, exchanged)))
     return found
@@ -77,32 +80,35 @@ class _Section:
         shape, own, model = (
             priced.program.skeleton.sections[section], priced.prices.memory[section], priced.case.model,
         )  # fmt: skip
-        flat, cast = flat_bytes(priced, section, samples), cast_bytes(priced, graph, section)
+        self.flat, cast = flat_bytes(priced, section), cast_bytes(priced, graph, section)
         again = bool(priced.case.again and priced.case.again[section])
         self.gradients, self.version = own.gradient_bytes, own.version_bytes
-        self.flat = any(flat)
+        self.gathers = own.buffer_bytes if self.flat.working else 0.0
+        """Bytes of what a plan gathers at a time, in place of which all of it is gathered."""
+        self.number, self.piled = section, 0.0
+        """Its number; bytes of a microbatch's gradients that wait until others join in their sum."""
         self.leaves = self.inputs = 0.0
         self.known = False
         waiting = own.waiting_bytes_per_sample * samples
         parts = 2 * _shared_bytes(priced, graph, section)
-        made = cast.made * self.gradients + cast.adding + parts
+        made = (self.flat.made or cast.made * self.gradients) + cast.adding + parts
         self.late = max(0.0, made - waiting)
         """Bytes that the second half of a split backward makes, less what waited for it."""
-        self.scattering = max(flat.always, flat.always + flat.scattering)
-        saved = own.activation_bytes_per_sample * samples
-        self.backward = max(0.0, made - saved)
+        self.saved = {"B": own.activation_bytes_per_sample * samples, "W": waiting}
+        """Bytes that are given back by the end of a backward, or of its second half."""
+        self.backward = max(0.0, made - self.saved["B"])
         """Bytes that a backward makes, less what it has given back."""
         self.updating = cast.updating
         """Bytes of a gradient that an update casts."""
         self.made = made_bytes(priced, graph, section)
         """Weights that it makes for its reads."""
-        if graph is None or model is None or shape.full_recompute or again or priced.case.lane_ranks > 1:
+        if graph is None or model is None or shape.full_recompute or again:
             return
         piece = PieceLayers(
             graph=graph, layers=tuple(priced.placement.layers[section].tolist()), samples=samples,
-            element_bytes=model.element_bytes, shares=slice_shares(graph, priced.placement, section),
+            element_bytes=model.element_bytes, shares=piece_shares(priced, graph, section),
         )  # fmt: skip
-        self.known = not self.flat
+        self.known = True
         self.backward = backward_bytes(piece, cast.adding)
         self.inputs = first_half_bytes(piece)
         self.leaves = piece.unsaved_inputs()
@@ -121,10 +127,14 @@ class _Replay:
     ) -> None:
         self.priced, self.plan, self.sections, self.during = priced, plan, sections, during
         self.always = float(sum(parts[_PART[name]] for name in ("weights", "versions", "optimizer")))
-        self.always += sum(section.made.beyond for section in sections.values())
+        self.always += sum(section.made.beyond + section.flat.always for section in sections.values())
         self.buffers = float(parts[_PART["buffers"]])
         self.sums: dict[Piece, float] = {}
         self.leaves: Counter[Piece] = Counter()
+        self.piled: Counter[Piece] = Counter()
+        self.gathered: Counter[Piece] = Counter()
+        """Gathers of weights that count: those of a piece are there as long as there is one."""
+        self.last_readers = last_readers(plan)
         self.delivered: Counter[Wire] = Counter()
         self.sent = 0.0
         """Bytes of the last message so far."""
@@ -138,28 +148,36 @@ class _Replay:
             section = self.sections[task.piece.section]
             held = sum(self.sums.values()) + self._messages(position)
             held += sum(self.sections[p.section].leaves * n for p, n in self.leaves.items())
+            held += sum(self.sections[p.section].piled * n for p, n in self.piled.items())
+            self.gathered.update(item.piece for item in self.plan.gathers[position] if not item.moved)
             before, during = self.during[task.task]
             # weights are read before a forward makes activations, or a backward gradients
             reading = before + (section.made.reading if task.op in ("F", "B") else 0.0)
-            most = max(most, self.always + held + max(reading, during + self._inside(task, section)))
+            working = during + self._inside(position, task, section)
+            most = max(most, self.always + held + max(reading, working))
             self._after(task, section)
         return most
 
-    def _inside(self, task: LaneTask, section: _Section) -> float:
+    def _inside(self, position: int, task: LaneTask, section: _Section) -> float:
         """Return the bytes that a task makes on top of what is there when it begins."""
         if task.op == "U":
             return section.updating + (section.version if self.several else 0.0)
-        fresh = 0.0
-        if section.known and task.op in ("B", "I"):
-            return section.backward if task.op == "B" else section.inputs
-        if task.op == "B":
-            fresh = section.backward
-        if task.op == "W":
-            fresh = section.late
-        if section.flat:
-            sums = section.gradients - self.sums.get(task.piece, 0.0)
-            return self.buffers + sums + max(fresh if task.op == "B" else 0.0, section.scattering)
-        return self.buffers + fresh
+        fresh = {"B": section.backward, "I": section.inputs, "W": section.late}.get(task.op, 0.0)
+        if not section.known or task.op in ("F", "W"):
+            fresh += self.buffers - section.gathers
+        return max(section.flat.working + fresh, self._scattering(position, task, section))
+
+    def _scattering(self, position: int, task: LaneTask, section: _Section) -> float:
+        """Return the bytes of gradients that are scattered after a task, and of weights that are there then,
+        less what the task has given back.
+        """
+        if task.op not in section.saved or not section.flat.scattered:
+            return 0.0
+        first = 0.0 if task.piece in self.sums else section.flat.part
+        again = any(item.piece == task.piece and not item.moved for item in self.plan.gathers[position + 1])
+        gone = self.gathered[task.piece] == self.last_readers[task.task].count(task.piece) and not again
+        working = 0.0 if gone else section.flat.working
+        return section.flat.scattered + first + working - section.saved[task.op]
 
     def _after(self, task: LaneTask, section: _Section) -> None:
         """Keep account of sums of gradients and of inputs that wait for a backward."""
@@ -169,8 +187,11 @@ class _Replay:
             self.leaves[task.piece] -= len(task.numbers)
         if task.op in ("B", "W"):
             self.sums[task.piece] = section.gradients
+            self.piled[task.piece] += 1
+        self.gathered.subtract(self.last_readers[task.task])
         if task.op == "U":
             self.sums.pop(task.piece, None)
+            self.piled.pop(task.piece, None)
 
     def _messages(self, position: int) -> float:
         """Return the bytes of buffers posted ahead, and of the last message that was sent."""
@@ -213,13 +234,14 @@ def _update_bytes(
 ) -> float:
     """Return the bytes of a lane while its gradients are exchanged, next to each other beside all sums."""
     update, given, casting = 0.0, dict[int, float](), 0.0
-    for section, samples in held:
-        own, flat = priced.prices.memory[section], flat_bytes(priced, section, samples)
+    for section, _ in held:
+        own, flat = priced.prices.memory[section], flat_bytes(priced, section)
         casting = max(casting, cast_bytes(priced, graph, section).updating)
-        mine = exchanged.get(section, {})
+        mine = {} if flat.scattered else exchanged.get(section, {})  # those went with each backward
         given |= mine
         alone = max(0.0, own.gradient_bytes - sum(mine.values()))
-        update += own.weight_bytes + own.optimizer_bytes + alone + flat.always + flat.part
+        update += own.weight_bytes + own.optimizer_bytes + alone + flat.always
+        update += 0.0 if flat.scattered else flat.part
         update += made_bytes(priced, graph, section).copy
     return update + sum(given.values()) + max([casting, *given.values()])
 
@@ -231,6 +253,20 @@ def _exchanged_bytes(priced: Prepared) -> dict[int, dict[int, float]]:
         if slot.kind == REDUCE:
             for piece in priced.program.skeleton.holders[slot.where].pieces:
                 found[piece.section][slot.where] = float(size)
+    return found
+
+
+def _piled_bytes(lanes: RankLanes, section: _Section, exchanged: Mapping[int, Mapping[int, float]]) -> float:
+    """Return the bytes of parts of a microbatch's gradients that are scattered, and wait for an update before
+    they are added up over groups of replicas: those of other stages, or other replicas, have to join in.
+    """
+    skeleton, found = lanes.program.skeleton, 0.0
+    if not section.flat.scattered:
+        return found
+    k = skeleton.sections[section.number].shards
+    for group, size in exchanged.get(section.number, {}).items():
+        if len({lanes.lane_of[piece] for piece in skeleton.holders[group].pieces}) > k:
+            found += size / k
     return found
 
 

@@ -9,6 +9,7 @@ makes text of them. Only a scope that nothing here enters is recorded, so that m
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -63,6 +64,24 @@ def _place_anew(storage: torch.UntypedStorage) -> None:
     storage.resize_(0)
     storage.resize_(size)
     values.set_(storage).copy_(aside)
+
+
+@contextmanager
+def until_let_go(*tensors: torch.Tensor) -> Iterator[None]:
+    """Wait, after a collective of gloo that is run inside, until its thread has let go of tensors.
+
+    That thread holds them a moment longer than who waits for the collective. Were it the last to let go of
+    one, its release would not be heard.
+    """
+    before = _users(tensors)
+    yield
+    if tensors and tensors[0].device.type == "cpu":
+        while _users(tensors) > before:
+            time.sleep(0)
+
+
+def _users(tensors: Iterable[torch.Tensor]) -> int:
+    return sum(item._use_count() for item in tensors)  # type: ignore[attr-defined]  # missing from torch's stubs
 
 
 def bytes_of(tensors: Iterable[torch.Tensor]) -> float:

@@ -29,6 +29,7 @@ import torch
 import torch.distributed as dist
 
 from explorer.base.errors import InputError
+from explorer.run.ranks.allocated import until_let_go
 from explorer.run.sharded.mesh import Line
 
 Sizes = tuple[int, ...]
@@ -58,7 +59,8 @@ def exchange(
     with line.meter.timed():
         flat = torch.cat([x.reshape(-1) for i, x in enumerate(outgoing) if i != me])
         found = own.new_empty(sum(taken))
-        dist.all_to_all_single(found, flat, taken, given, group=line.group)
+        with until_let_go(found, flat):
+            dist.all_to_all_single(found, flat, taken, given, group=line.group)
     parts = torch.split(found, taken)
     return [
         own if i == me else part.view(tuple(shape))

@@ -18,6 +18,7 @@ from explorer.base.errors import InputError
 from explorer.run.lane_layout import LaneLayout
 from explorer.run.own.own_model import OwnModel
 from explorer.run.ranks.compute import Compute
+from explorer.run.ranks.gathered import last_readers
 from explorer.run.ranks.held_weights import Gradients
 from explorer.run.ranks.lane import Gather, LanePlan, LaneTask, RankLanes, Reduction
 from explorer.run.ranks.sweeps import Interval
@@ -56,7 +57,7 @@ class ShardedCompute(Compute):
         self.where, self.shards = where, shards
         check_sharded(lanes)
         super().__init__(case, lanes, where.lane, where.mesh.device)
-        self.last_reader = self._releases()
+        self.last_reader = last_readers(self.plans[self.lane])
 
     def _open_units(self) -> Units:
         self.layers: LayoutUnits | None = None
@@ -86,6 +87,7 @@ class ShardedCompute(Compute):
         for piece in self.pieces:
             self.versions[piece][0] = {name: self.current[name] for name in self.names[piece]}
         self.under_way: dict[int, deque[tuple[Any, torch.Tensor, torch.Tensor]]] = defaultdict(deque)
+        self.parts: dict[int, deque[torch.Tensor]] = defaultdict(deque)
         self.wanted: Counter[int] = Counter()
         self.added: Counter[int] = Counter()
         self.gathering: dict[int, list[Any]] = {}
@@ -115,21 +117,6 @@ class ShardedCompute(Compute):
 
     def _zero_of(self, piece: Piece) -> list[FlatWeights]:
         return [flat for g, flat in self.zero.items() if piece in self.skeleton.holders[g].pieces]
-
-    def _releases(self) -> dict[int, list[Piece]]:
-        """Return, per task, the pieces whose gathered weights nothing reads from then on."""
-        found: dict[int, list[Piece]] = defaultdict(list)
-        open_at: dict[Piece, int] = {}
-        for task in self.plans[self.lane].tasks:
-            if task.op == "U":
-                continue
-            weights = [item for item in task.gathers if item not in self.moves]
-            if weights and task.piece in open_at:
-                found[open_at[task.piece]].append(task.piece)
-            open_at[task.piece] = task.task
-        for piece, last in open_at.items():
-            found[last].append(piece)
-        return found
 
     def gather(self, item: Gather) -> None:
         """Begin to gather the weights of a piece, or to move what it keeps."""
@@ -224,7 +211,7 @@ class ShardedCompute(Compute):
         if item.group not in self.zero:
             return super().contribution(item)
         while self.under_way[item.group]:  # one at most, as in FSDP2: each holds the gradients twice
-            self._add_next(item.group)
+            self._take_part(item.group)
         mine: Gradients = {}
         for (piece, _), sums in self.sums.items():
             if piece in members:
@@ -242,26 +229,40 @@ class ShardedCompute(Compute):
             self._add_next(item.group)
 
     def _add_what_came(self, group: int) -> None:
-        """Add the parts of reductions that have ended, whose flat gradients nobody needs any more.
+        """Take in the parts of reductions that have ended, whose flat gradients nobody needs any more.
 
         Where bytes are counted, all are waited for, as at the end of a backward of FSDP2: how long one lasts
-        beside the next microbatch is for no clock to decide. Where time is measured nothing is waited for,
-        and sums over groups of replicas, which others have to join, come later.
+        beside the next microbatch is for no clock to decide. Where time is measured nothing is waited for.
         """
         waiting, counts = self.under_way[group], self.case.count_bytes
-        if self.zero[group].lines.copies > 1 and not counts:
-            return
         while waiting and (counts or waiting[0][0] is None or waiting[0][0].is_completed()):
-            self._add_next(group)
+            self._take_part(group)
 
-    def _add_next(self, group: int) -> None:
+    def _take_part(self, group: int) -> None:
+        """Wait for the oldest reduction under way, and add up what came for this rank's part."""
         work, came, flat = self.under_way[group].popleft()
         if work is not None:
             work.wait()
-        self.zero[group].add(self.zero[group].sum_of(came))
-        self.added[group] += 1
+        part = self.zero[group].sum_of(came)
+        if self.zero[group].lines.copies > 1:  # others have to join in its sum: that comes later
+            self.parts[group].append(part.clone())
+        else:
+            self._add_part(group, part)
         for item in (came, flat):  # the thread that sent them may hold them a moment longer
             item.untyped_storage().resize_(0)
+
+    def _add_part(self, group: int, part: torch.Tensor) -> None:
+        self.zero[group].add(part)
+        self.added[group] += 1
+
+    def _add_next(self, group: int) -> None:
+        """Add the next part of a reduction, in sequence, over groups of replicas."""
+        if not self.parts[group]:
+            self._take_part(group)
+        if self.parts[group]:
+            part = self.parts[group].popleft()
+            self._add_part(group, part)
+            part.untyped_storage().resize_(0)  # the thread that summed it may hold it a moment longer
 
     def _own(self, span: Interval, group: int) -> Gradients:
         self._gather_sums(self._members(group), self.group_names[group])

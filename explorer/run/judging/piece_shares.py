@@ -1,4 +1,4 @@
-"""Shares of tensors and weights that a piece with slices of layers has, makes and is sent."""
+"""Shares of tensors and weights that one rank has, makes and is sent: of slices, and of cut layers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import numpy as np
 
 from explorer.costs.memory_arrays import FloatArray, graph_arrays
 from explorer.graph import LayerGraph
+from explorer.run.cases.build import Prepared
+from explorer.sharding import shard_stage
 from explorer.tasks.placement import PlacedStrategy
 
 
-class SliceShares(NamedTuple):
-    """What a piece of which some layers are slices has of everything; 1 is all of it, each from its graph."""
+class PieceShares(NamedTuple):
+    """What a rank has of everything of a piece; 1 is all of it."""
 
     tensors: FloatArray
     """Per tensor, as the cost model counts it (`explorer.costs.memory_counts`)."""
@@ -27,16 +29,34 @@ class SliceShares(NamedTuple):
     """Per tensor, what arrives of it if layers read a copy, put together from several parts; 0 otherwise."""
 
 
-def slice_shares(graph: LayerGraph, placement: PlacedStrategy, section: int) -> SliceShares | None:
-    """Return the shares of a section of a strategy that cuts layers; None if all sections have whole ones.
+def piece_shares(priced: Prepared, graph: LayerGraph, section: int) -> PieceShares | None:
+    """Return the shares of a section on one rank; None if a rank has whole layers.
 
     Args:
+        priced: the program.
         graph: the whole layers.
-        placement: the strategy's sections and flows.
         section: number of the section.
     """
-    if all(fractions is None for fractions in placement.fractions):
+    if any(fractions is not None for fractions in priced.placement.fractions):
+        return _of_slices(graph, priced.placement, section)
+    shape = priced.program.skeleton.sections[section]
+    held = shard_stage(graph, priced.strategy.stages[shape.stage])
+    if np.all(held.tensor_share == 1) and np.all(held.holdings.fraction == 1):
         return None
+    arrays, share = graph_arrays(graph), held.tensor_share
+    inside = np.zeros(len(graph.layers), dtype=bool)
+    inside[priced.placement.layers[section]] = True
+    made = (arrays.writer >= 0) & inside[arrays.writer]
+    read_here, read_elsewhere = np.zeros(len(share), dtype=bool), np.zeros(len(share), dtype=bool)
+    read_here[arrays.reads.item[inside[arrays.reads.layer]]] = True
+    read_elsewhere[arrays.reads.item[~inside[arrays.reads.layer]]] = True
+    arriving = np.where(read_here & ~made & (arrays.writer >= 0), share, 0.0)
+    sent = np.where(made & read_elsewhere, share, 0.0)
+    return PieceShares(share, held.holdings.fraction, arriving, sent, np.zeros(len(share)))
+
+
+def _of_slices(graph: LayerGraph, placement: PlacedStrategy, section: int) -> PieceShares:
+    """Return the shares of a section of a strategy that cuts layers into slices."""
     arrays, layers = graph_arrays(graph), placement.layers[section]
     scale, fractions = np.zeros(len(graph.layers)), placement.fractions[section]
     scale[layers] = 1.0 if fractions is None else fractions
@@ -52,7 +72,7 @@ def slice_shares(graph: LayerGraph, placement: PlacedStrategy, section: int) -> 
     sent, _ = _carried(placement, went, len(tensors))
     made_here = (arrays.writer >= 0) & (scale[arrays.writer] > 0)
     copied = made_here | (parts > 1)
-    return SliceShares(tensors, weights, arriving, sent, np.where(copied, arriving, 0.0))
+    return PieceShares(tensors, weights, arriving, sent, np.where(copied, arriving, 0.0))
 
 
 def _carried(placement: PlacedStrategy, flows: Iterable[int], count: int) -> tuple[FloatArray, FloatArray]:
@@ -65,4 +85,4 @@ def _carried(placement: PlacedStrategy, flows: Iterable[int], count: int) -> tup
     return shares, parts
 
 
-__all__ = ["SliceShares", "slice_shares"]
+__all__ = ["PieceShares", "piece_shares"]
