@@ -2,7 +2,7 @@
 
 Operators refuse to mix them with tensors of the host as those of a GPU are refused, so that whatever a rank
 makes on the wrong device is found on a machine without any other. The device calls itself `meta`, for which
-autograd needs no driver either.
+autograd needs no driver either; without a backward it may call itself `cuda`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-DEVICE = torch.device("meta")
+DEVICE, HOST = torch.device("meta"), torch.device("cpu")
 _aten = torch.ops.aten
 _ACROSS = {_aten.copy_.default, _aten._to_copy.default}
 """What may have tensors of both places."""
@@ -27,11 +27,11 @@ class Pretended(torch.Tensor):
     inner: torch.Tensor
 
     @staticmethod
-    def __new__(cls, inner: torch.Tensor) -> Self:
+    def __new__(cls, inner: torch.Tensor, device: torch.device = DEVICE) -> Self:
         """Wrap values of the host."""
         made: Self = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
             cls, inner.size(), strides=inner.stride(), storage_offset=inner.storage_offset(),
-            dtype=inner.dtype, layout=inner.layout, device=DEVICE,
+            dtype=inner.dtype, layout=inner.layout, device=device,
         )  # fmt: skip
         made.inner = inner
         return made
@@ -71,6 +71,7 @@ def _called(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     flat = [x for x in tree_flatten((args, kwargs))[0] if isinstance(x, torch.Tensor)]
     there = [x for x in flat if isinstance(x, Pretended)]
     device = kwargs.get("device")
+    at = torch.device(device) if device is not None else there[0].device if there else HOST
     if there and func not in _ACROSS:
         asked = flat[:1] if func in _INDEXED else flat
         if wrong := [x for x in asked if not isinstance(x, Pretended) and x.dim()]:
@@ -81,12 +82,11 @@ def _called(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     made = func(*plain_args, **plain_kwargs)
     if func is _aten.copy_.default:
         return args[0]
-    to_there = torch.device(device) == DEVICE if device is not None else bool(there)
     known = {id(x.inner): x for x in there}
 
     def outside(x: Any) -> Any:
-        if not isinstance(x, torch.Tensor) or not to_there:
+        if not isinstance(x, torch.Tensor) or at.type == HOST.type:
             return x
-        return known[id(x)] if id(x) in known else Pretended(x)
+        return known[id(x)] if id(x) in known else Pretended(x, at)
 
     return tree_map(outside, made)

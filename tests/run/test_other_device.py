@@ -32,11 +32,7 @@ from tests.run.threads import on_threads, worst
 
 CASES: dict[str, Callable[[], Prepared]] = {
     "stand-ins, replicas": lambda: real("gpipe", 2, 2),
-    "stand-ins, stashed weights": lambda: real("pipedream", 2, 1),
-    "gpt, Adam": lambda: own(source(*GPT), "gpipe", optimizer="adam"),
-    "llama": lambda: own(source(*LLAMA), "1f1b"),
     "a Llama of a library": lambda: own(configured("library_llama"), "1f1b"),
-    "t5": lambda: own(configured("t5"), "1f1b"),
     "resnet": lambda: own(small_resnet("fp64"), "gpipe"),
     "gpt in slices": lambda: in_slices(source(*GPT)),
 }
