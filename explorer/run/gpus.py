@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 SIGNS = tuple(
@@ -22,6 +23,12 @@ def count_gpus() -> int:
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
+def on_gpus(device: str) -> bool:
+    """Tell whether the ranks of this launch compute on GPUs: asked for, or there is one for each of them."""
+    ranks = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ.get("WORLD_SIZE", "1")))
+    return device == "cuda" or (device == "auto" and count_gpus() >= ranks)
+
+
 def gpu_bytes(ranks: int) -> float:
     """Return the memory of the smallest GPU on which so many ranks run, one on each; 0 if they do not."""
     if not 0 < ranks <= count_gpus():
@@ -31,4 +38,4 @@ def gpu_bytes(ranks: int) -> float:
     return float(min(torch.cuda.get_device_properties(i).total_memory for i in range(ranks)))
 
 
-__all__ = ["count_gpus", "gpu_bytes"]
+__all__ = ["count_gpus", "gpu_bytes", "on_gpus"]

@@ -8,10 +8,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from explorer.base.errors import InputError
 from explorer.profiling import device_here
 from explorer.run import gpus, worker
 from explorer.run.instruments import available_ranks
 from explorer.run.launching import guard
+from explorer.run.one_rank import slice_run
 from explorer.run.own import own_scale
 from explorer.run.spec import RunSpec, Survey
 from tests.run.programs import real
@@ -64,6 +66,15 @@ def test_room_is_that_of_gpus_if_ranks_are_on_them(monkeypatch: pytest.MonkeyPat
     assert own_scale.room_bytes(2, None) == pytest.approx(own_scale.MOST_MEMORY * 64e9)  # drawn on the host
 
 
+def test_ranks_are_on_gpus_if_each_has_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    present(monkeypatch, tmp_path, 2)
+    for ranks, expected in ((1, True), (2, True), (3, False)):
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
+        assert gpus.on_gpus("auto") == expected
+        assert gpus.on_gpus("cuda")
+        assert not gpus.on_gpus("cpu")
+
+
 def test_kernels_run_beside_receives() -> None:
     """Ranks that only measure a machine load kernels as trainings do: that decides what memory they hold."""
     case = real("1f1b", 2, 1).case
@@ -90,3 +101,12 @@ def test_no_memory_on_a_gpu_is_said() -> None:
     told = guard.describe(torch.OutOfMemoryError(text))
     assert told["memory"]
     assert not told["echo"]
+    with (
+        pytest.raises(
+            InputError, match=r"does not fit.*: CUDA out of memory. Tried to allocate 2.00 GiB"
+        ) as one,
+        slice_run._in_room(),
+    ):
+        raise torch.OutOfMemoryError(text)
+    assert "79.2" not in str(one.value)
+    assert "a smaller microbatch" in str(one.value)
