@@ -18,6 +18,8 @@ from explorer.actions import Action
 from explorer.models.captured_program import capture_program
 from explorer.models.module_source import open_module
 from explorer.run.cases.build import Prepared
+from explorer.run.one_rank import slice_run
+from explorer.run.one_rank.fitting import fit
 from explorer.run.one_rank.rank_layers import RankLayers
 from explorer.run.own.layer_timing import time_layers
 from explorer.run.own.own_layers import own_layers
@@ -28,6 +30,7 @@ from tests.run.own.own_cases import GPT, LLAMA, case, configured, cut, small_res
 from tests.run.own.slice_cases import parts, sliced_stages
 from tests.run.pretended import DEVICE, Pretended, Pretending, made_here_first
 from tests.run.programs import real
+from tests.run.test_slice_run import gpt
 from tests.run.threads import on_threads, worst
 
 CASES: dict[str, Callable[[], Prepared]] = {
@@ -98,6 +101,22 @@ def test_a_slice_runs_on_its_own_device() -> None:
             name for name, weight in run.weights.items() if not torch.equal(weight.cpu(), before[name])
         ]
     assert set(changed) == set(run.weights)
+
+
+@pytest.mark.usefixtures("pretending")
+@pytest.mark.parametrize("sequence", [False, True])
+def test_a_slice_of_a_lane_runs_on_its_own_device(*, sequence: bool) -> None:
+    reference, settings = "gpt", {"layers": "2", "embed": "32", "heads": "4", "vocab": "64"}
+    asked = gpt(reference, settings, tensor=2, sequence_parallel=sequence)
+    module = open_module(reference, settings=settings, sequence_length=64)
+    fitted = fit(asked, rank=None, microbatches=2, device="cpu")
+    program = capture_program(module, samples=fitted.samples)
+    slice_run._runner(asked, fitted, program, module, "cpu")  # captures all that the next one needs
+    with on_device():
+        run = slice_run._runner(asked, fitted, program, module, str(DEVICE))
+        assert run.alone()
+        assert set(run.play(fitted.order)) == {"F0", "B0", "U0"}
+    assert all(isinstance(weight, Pretended) for weight in run.weights.values())
 
 
 @pytest.mark.usefixtures("pretending")
