@@ -97,9 +97,13 @@ def test_an_error_of_nccl_may_be_an_echo() -> None:
 
 
 def test_no_memory_on_a_gpu_is_said() -> None:
-    text = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.2 GiB."
+    text = (
+        "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.2 GiB of which 1.00"
+        " GiB is free. Including non-PyTorch memory, this process has 78.0 GiB memory in use."
+    )
     told = guard.describe(torch.OutOfMemoryError(text))
     assert told["memory"]
+    assert told["message"].endswith("of which 1.00 GiB is free; fewer ranks or --engine likeness need less")
     assert not told["echo"]
     with (
         pytest.raises(

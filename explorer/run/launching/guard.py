@@ -150,6 +150,8 @@ def describe(error: BaseException) -> dict[str, Any]:
     short = text[0] if text else ""
     if "NCCL" in short:  # which says why in its last words
         short += "".join(f"; {line.strip()}" for line in text[1:][-1:])
+    if "CUDA out of memory" in short:  # what follows is of the allocator's settings
+        short = ". ".join(short.split(". ")[:3]) + "; fewer ranks or --engine likeness need less"
     kind = type(error).__name__
     out_of_memory = (
         isinstance(error, MemoryError)
