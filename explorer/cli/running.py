@@ -78,7 +78,7 @@ def run_validate(options: argparse.Namespace) -> int:
             steps=options.steps,
             engine=options.engine,
             baseline=_baseline(options),
-            profile=_profile(options),
+            profile=_profile(resolved, options),
             precision=options.precision or "plan",
             on_event=Teller(),
         )
@@ -118,14 +118,15 @@ def _baseline(options: argparse.Namespace) -> str | Resolved | None:
     return load_plan(name, trust=trust_of(options)) if name and name not in BASELINES else name or None
 
 
-def _profile(options: argparse.Namespace) -> Cluster | None:
+def _profile(resolved: Resolved, options: argparse.Namespace) -> Cluster | None:
     """Return the profile of this machine with which its cost model is judged; None if there is none."""
     from explorer.cluster_profiles import load_cluster
     from explorer.profiling import device_here, kept_profile
 
     if options.profile:
         return load_cluster(options.profile)
-    return None if options.engine == "dry" else kept_profile(device_here(least=2))
+    ranks = min(2, len(resolved.plan.strategy.job.devices))  # one GPU runs one rank, others need one each
+    return None if options.engine == "dry" else kept_profile(device_here(least=ranks))
 
 
 def _remember(comparison: Comparison, resolved: Resolved, options: argparse.Namespace) -> None:

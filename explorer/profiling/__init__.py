@@ -16,7 +16,7 @@ from typing import Any
 from explorer.cluster import Cluster
 from explorer.profiling.assemble import assemble
 from explorer.profiling.kept import device_here, keep_profile, kept_path, kept_profile
-from explorer.profiling.machine import chosen, this_host
+from explorer.profiling.machine import chosen, gpu_precisions, this_host
 from explorer.profiling.sizes import CUDA, survey_of
 from explorer.run.launching.launch import RunResult, start
 from explorer.run.spec import RunSpec, Survey
@@ -49,11 +49,11 @@ def profile_machine(
         on_event: called with every event of the ranks.
 
     Raises:
-        InputError: devices that this machine lacks, or more ranks than devices.
+        InputError: devices that this machine lacks, more ranks than devices, or GPUs of several kinds.
         RunError: a rank failed; nothing of the launch is left.
     """
     device, count = chosen(devices, ranks)
-    precisions = ("bf16", "fp16", "tf32", "fp32") if device == CUDA else ("fp32", "bf16")
+    precisions = gpu_precisions(count) if device == CUDA else ("fp32", "bf16")
     spec = RunSpec(
         ranks=count,
         survey=survey or survey_of(device, precisions, quick=quick),

@@ -16,19 +16,17 @@ from explorer.base.errors import InputError
 from explorer.base.files import cache_folder, make_folder
 from explorer.cluster import Cluster
 from explorer.cluster_profiles import load_cluster, save_cluster
-from explorer.profiling.machine import cuda_devices, this_host
+from explorer.profiling.machine import this_host
 from explorer.profiling.sizes import CPU, CUDA
+from explorer.run.gpus import count_gpus
 
 FOLDER = "machines"
 NAME = "this-machine"
 
 
-_GPUS = Path("/proc/driver/nvidia/gpus")
-
-
 def device_here(*, least: int = 1) -> str:
     """Return the device type that a run takes here: cuda if there are at least so many GPUs, else cpu."""
-    return CUDA if _GPUS.exists() and cuda_devices() >= least else CPU
+    return CUDA if count_gpus() >= max(1, least) else CPU
 
 
 def kept_path(device: str) -> Path:

@@ -14,6 +14,8 @@ from explorer.profiling.sizes import CPU, CUDA
 
 _NODES = Path("/sys/devices/system/node")
 _PROCESSOR = Path("/proc/cpuinfo")
+_TF32_SINCE = (8, 0)
+"""Compute capability from which GPUs have products in bf16 and TF32."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,27 @@ def cuda_devices() -> int:
     import torch
 
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+def gpu_precisions(count: int) -> tuple[str, ...]:
+    """Return the precisions in which the first GPUs here have products of their own, the usual one first.
+
+    Args:
+        count: number of GPUs.
+
+    Raises:
+        InputError: they are not all alike: a profile has one kind of device.
+    """
+    import torch
+
+    names = dict.fromkeys(torch.cuda.get_device_name(i) for i in range(count))
+    if len(names) > 1:
+        raise InputError(
+            f"GPUs of several kinds: {', '.join(names)}", key="devices", found=len(names),
+            allowed="those of one kind (CUDA_VISIBLE_DEVICES says which torch sees)",
+        )  # fmt: skip
+    newer = torch.cuda.get_device_capability(0) >= _TF32_SINCE
+    return ("bf16", "fp16", "tf32", "fp32") if newer else ("fp16", "fp32")
 
 
 def chosen(devices: str, ranks: int | None) -> tuple[str, int]:

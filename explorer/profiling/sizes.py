@@ -9,6 +9,7 @@ from explorer.run.spec import Survey
 T = TypeVar("T")
 
 CPU, CUDA = "cpu", "cuda"
+FP32 = "fp32"
 
 _CPU_PRODUCTS = (
     (32, 32, 32), (64, 64, 64), (128, 128, 128), (256, 256, 256), (512, 512, 512), (1024, 1024, 1024),
@@ -62,7 +63,7 @@ def survey_of(device: str, precisions: tuple[str, ...], *, quick: bool = False) 
 def _thinned(survey: Survey) -> Survey:
     """Keep the smallest, middle and largest of all by work; the CPU's largest product takes 0.1 s."""
     return Survey(
-        precisions=survey.precisions[:1],
+        precisions=tuple(dict.fromkeys((*survey.precisions[:1], FP32))),  # slices run in fp32
         products=_few(survey.products, 6),
         thin=_few(survey.thin, 2),
         attentions=_few(survey.attentions, 2),

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 import os
-from pathlib import Path
 
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster
@@ -16,6 +15,7 @@ from explorer.run.cases.likeness import UnitSize
 from explorer.run.cases.mixed_precision import FP32, PLANS
 from explorer.run.dry_run import DRY_RANKS, dry_run
 from explorer.run.experiment import Experiment
+from explorer.run.gpus import count_gpus
 from explorer.run.own.own_scale import MOST_STEP_S, Elsewhere, codeless
 from explorer.run.short_run import short_run
 
@@ -35,11 +35,8 @@ __all__ = ["BASELINES", "ENGINES", "Experiment", "available_ranks", "dry_run", "
 
 def available_ranks() -> int:
     """Count the processes that can be timed here: one per GPU, else one per core (at least two)."""
-    if Path("/proc/driver/nvidia/gpus").exists():
-        import torch
-
-        if torch.cuda.device_count() > 1:
-            return torch.cuda.device_count()
+    if (gpus := count_gpus()) > 1:
+        return gpus
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(2, cores)
 

@@ -24,6 +24,14 @@ if TYPE_CHECKING:
     from explorer.run.launching.guard import Events
 
 FAILED = 1
+_CONNECTED = {"NCCL_RUNTIME_CONNECT": "0"}
+"""Connections of groups on GPUs are made with the groups, not at some first use at which ranks would wait for
+each other in the midst of an order.
+"""
+_BESIDE_MESSAGES = {"CUDA_DEVICE_MAX_CONNECTIONS": "32", "CUDA_MODULE_LOADING": "EAGER"}
+"""What kernels on GPUs need to run beside receives that wait for their messages: streams have queues of their
+own, and no kernel is loaded late, for which CUDA may wait until the device is idle.
+"""
 
 
 class Desk:
@@ -76,10 +84,19 @@ def _launcher(folder: Path) -> tuple[int, float] | None:
     return int(data["pid"]), float(data["started"])
 
 
-def _work(spec: RunSpec, desk: Desk) -> dict[str, Any]:
-    from explorer.run.ranks.session import run_session  # imports torch
+def gpu_settings(spec: RunSpec) -> dict[str, str]:
+    """Return what NCCL and CUDA read from the environment when they start; processors do not mind it."""
+    beside = _BESIDE_MESSAGES if spec.ranks > 1 and spec.cases else {}
+    return {**_CONNECTED, **beside}
 
-    return run_session(spec, desk)
+
+def _work(spec: RunSpec, desk: Desk) -> dict[str, Any]:
+    os.environ.update(gpu_settings(spec))
+    from explorer.run.ranks.plain_fp32 import plain_fp32  # imports torch
+    from explorer.run.ranks.session import run_session
+
+    with plain_fp32():
+        return run_session(spec, desk)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from explorer.costs.products import alone_seconds
 from explorer.costs.update_time import update_seconds
 from explorer.profiling import keep_profile, kept_path, kept_profile, profile_machine
 from explorer.profiling.assemble import assemble, flops_of, kind_name
-from explorer.profiling.machine import Host, chosen, this_host
+from explorer.profiling.machine import Host, chosen, gpu_precisions, this_host
 from explorer.profiling.sizes import survey_of
 from explorer.run.judging.calibrate import Calibrated, uncalibrated
 from explorer.run.judging.profile_correction import correct, same_device
@@ -302,6 +302,24 @@ def test_cuda_has_to_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen("auto", None) == ("cuda", 4)
     with pytest.raises(InputError, match="5 ranks on 4 GPUs"):
         chosen("auto", 5)
+
+
+@pytest.mark.parametrize(
+    ("capability", "precisions"),
+    [((9, 0), ("bf16", "fp16", "tf32", "fp32")), ((8, 0), ("bf16", "fp16", "tf32", "fp32")),
+     ((7, 5), ("fp16", "fp32")), ((7, 0), ("fp16", "fp32"))],
+)  # fmt: skip
+def test_precisions_are_those_that_a_gpu_has(
+    capability: tuple[int, int], precisions: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Convolutions in bf16 fail on older ones, and the data sheets of those have no rate of it."""
+    monkeypatch.setattr("torch.cuda.get_device_capability", lambda _: capability)
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda _: "one")
+    assert gpu_precisions(2) == precisions
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda i: ("one", "another")[i])
+    assert gpu_precisions(1) == precisions
+    with pytest.raises(InputError, match="GPUs of several kinds: one, another"):
+        gpu_precisions(2)
 
 
 # ----------------------------------------------------------------------------------------- the CPU cluster

@@ -106,24 +106,32 @@ class Threads:
 
 def _aside(tensor: torch.Tensor) -> torch.Tensor:
     """Copy a tensor to where no bytes of ranks are counted: outside of torch's allocator."""
+    if tensor.device != CPU:
+        return tensor.detach().clone()
     raw = tensor.detach().reshape(-1).view(torch.uint8)  # numpy has no bf16
     return torch.from_numpy(raw.numpy().copy()).view(tensor.dtype).reshape(tensor.shape)
 
 
 def on_threads(
-    prepared: Prepared, change: Callable[[Compute], None] = lambda _: None
+    prepared: Prepared,
+    change: Callable[[Compute], None] = lambda _: None,
+    *,
+    device: torch.device = CPU,
+    around: Callable[[int], AbstractContextManager[object]] = lambda _: nullcontext(),
 ) -> list[dict[str, Any]]:
     """Run a case on as many threads as it has lanes; return the ranks' records with their numerics.
 
     Args:
         prepared: the case.
         change: done to each rank's backend before it runs.
+        device: where ranks compute.
+        around: entered for as long as a rank runs, in its thread.
     """
     lanes = RankLanes(prepared.case.lowered())
-    runs = [Compute(prepared.case, lanes, rank, CPU) for rank in range(len(lanes.program.programs))]
+    runs = [Compute(prepared.case, lanes, rank, device) for rank in range(len(lanes.program.programs))]
     for run in runs:
         change(run)
-    _play(lanes, runs)
+    _play(lanes, runs, around)
     return [{**run.record(), "numerics": compare_with_emulation(run)} for run in runs]
 
 
@@ -162,7 +170,7 @@ def _play(
 
     def play(rank: int) -> None:
         hooks = Hooks(status=lambda *_: None, before=lambda _: None, step=lambda _: None)
-        transport: Any = Threads(rank, post)
+        transport: Any = Threads(rank, post, runs[rank].device)
         interpreter = Interpreter(lanes.plan(rank), runs[rank], transport, hooks)
         try:
             with around(rank):

@@ -35,7 +35,8 @@ _NEARLY = 0.95
 _ECHOES = (
     "Connection closed by peer", "Connection reset by peer", "Timed out waiting", "Broken pipe",
     "remote worker", "remote process exited", "Socket Timeout", "recvValueWithTimeout", "sendBytes failed",
-    "failed to recv", "Socket closed", "Connect timeout", "Application timeout", "ncclRemoteError", "NCCL",
+    "failed to recv", "Socket closed", "Connect timeout", "Application timeout",
+    "ncclRemoteError", "NCCL communicator was aborted", "closed by remote peer",
 )  # fmt: skip
 
 
@@ -147,6 +148,10 @@ def describe(error: BaseException) -> dict[str, Any]:
     """Return the fields of a `fault` event."""
     text = str(error).strip().splitlines()
     short = text[0] if text else ""
+    if "NCCL" in short:  # which says why in its last words
+        short += "".join(f"; {line.strip()}" for line in text[1:][-1:])
+    if "CUDA out of memory" in short:  # what follows is of the allocator's settings
+        short = ". ".join(short.split(". ")[:3]) + "; fewer ranks or --engine likeness need less"
     kind = type(error).__name__
     out_of_memory = (
         isinstance(error, MemoryError)

@@ -15,6 +15,7 @@ from explorer.run.one_rank.faked_peers import FakedPeers
 from explorer.run.one_rank.rank_layers import Layers, RankLayers
 from explorer.run.own.layer_modules import TOTAL
 from explorer.run.own.own_model import OwnModel
+from explorer.run.own.placed import with_index
 from explorer.run.sharded.layout_units import LOSS_KEY
 from explorer.run.sharded.mesh import imagined_mesh
 from explorer.run.sharded.own_units import OwnPieces
@@ -73,7 +74,7 @@ class CutRankLayers(RankLayers):
         optimizer: str,
         device: str,
     ) -> None:
-        self.pieces = OwnPieces(model, imagined_mesh(model.mesh_axes, torch.device(device)))
+        self.pieces = OwnPieces(model, imagined_mesh(model.mesh_axes, with_index(torch.device(device))))
         super().__init__(program, source, stages, optimizer, device)
 
     def _stage(self, stage: Stage) -> Layers:

@@ -19,6 +19,7 @@ from explorer.run.one_rank.faked_peers import FakedPeers
 from explorer.run.one_rank.fitting import zero_ranks
 from explorer.run.one_rank.stage_layers import StageLayers
 from explorer.run.own.layer_modules import LABELS, TOTAL, LayerModule, layer_module
+from explorer.run.own.placed import with_index
 from explorer.run.ranks.allocated import bytes_of, counted
 from explorer.run.ranks.optimizers import Optimizer
 from explorer.strategy import Stage
@@ -100,7 +101,7 @@ class RankLayers:
         device: str,
     ) -> None:
         self.program, self.stages = program, stages
-        self.device = torch.device(device)
+        self.device = with_index(torch.device(device))
         self.name = torch.cuda.get_device_name() if device == "cuda" else "cpu"
         self.samples = program.samples
         self.values = {node.name: node.meta.get("val") for node in program.module.graph.nodes}

@@ -8,9 +8,12 @@ machine, bytes by the simulation of the plan in the precision that runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from statistics import median
+
+import torch
 
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster
@@ -32,6 +35,7 @@ from explorer.run.one_rank.stage_layers import FULL
 from explorer.run.own.own_model import OwnModel
 from explorer.run.own.own_source import own_source
 from explorer.run.own.planned_layers import planned_layers
+from explorer.run.ranks.plain_fp32 import plain_fp32
 from explorer.run.sharded.own_check import require_pieces
 from explorer.run.sharded.requests import request_of
 from explorer.sharding.stage import Request
@@ -66,7 +70,7 @@ def run_slice(
     fitted = fit(resolved, rank=rank, microbatches=microbatches, device=device)
     tell(f"capturing the model for {fitted.samples} samples")
     program = capture_program(source, samples=fitted.samples)
-    with one_thread():
+    with one_thread(), plain_fp32(), _in_room():
         runner = _runner(resolved, fitted, program, source, device)
         tell("timing every layer by itself")
         alone = runner.alone()
@@ -93,6 +97,23 @@ def run_slice(
             contention=1.0, numerics_ok=None, error_pct=error, tolerance_pct=COST_TOLERANCE_PCT
         ),
     )  # fmt: skip
+
+
+@contextmanager
+def _in_room() -> Iterator[None]:
+    """Say in one line that a device has no room for what a rank has beside its tensors.
+
+    Raises:
+        InputError: torch found no memory: kernels' own rooms and gaps between blocks are not foreseen.
+    """
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        first = str(error).split(". ", 2)
+        raise InputError(
+            f"the rank does not fit beside what kernels need: {'. '.join(first[:2])}",
+            key="engine", found="slice", allowed="a smaller microbatch, or engine likeness",
+        ) from None  # fmt: skip
 
 
 def _runner(

@@ -235,6 +235,7 @@ class _Builder:
             inner = self.in_fp64 and hasattr(found, "graph")
             return self._attribute("of_" + node.target.replace(".", "_"), found, lift=inner)
         from explorer.run.own.double import lift_node  # imports torch
+        from explorer.run.own.placed import place_node
 
         _check_repeatable(node)
         with self.graph.inserting_before(self.end):
@@ -242,8 +243,8 @@ class _Builder:
         _keep_everything(made)
         if self.in_fp64:
             lift_node(made)
-        if self.device is not None and "device" in made.kwargs:
-            made.kwargs = {**made.kwargs, "device": self.device}
+        if self.device is not None:
+            place_node(made, self.device)
         return made
 
     def _call(self, function: Any, args: tuple[Any, ...]) -> Any:
@@ -260,11 +261,15 @@ class _Builder:
 
     def _attribute(self, name: str, value: Any, *, lift: bool = False) -> Any:
         from explorer.run.own.double import lifted_module  # imports torch
+        from explorer.run.own.placed import placed_module
 
         if name not in self.attributes:
             value = lifted_module(value) if lift else value
-            move = self.device is not None and hasattr(value, "to")
-            self.attributes[name] = value.to(self.device) if move else value
+            if self.device is not None and hasattr(value, "graph"):
+                value = placed_module(value, self.device)
+            elif self.device is not None and hasattr(value, "to"):
+                value = value.to(self.device)
+            self.attributes[name] = value
         with self.graph.inserting_before(self.end):
             return self.graph.get_attr(name)
 

@@ -40,7 +40,7 @@ def time_layers(
         given = {
             key: held[key].detach().requires_grad_(layers.differentiable(key)) for key in layers.reads([unit])
         }
-        layers.prepare([unit], samples)
+        layers.prepare([unit], samples, device)
         begin = clock()
         made = layers.run([unit], weights, given, data)
         forward.append(_since(begin, clock()))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -25,6 +26,7 @@ from explorer.run.own.double import lifted_call
 from explorer.run.own.layer_modules import LABELS, TOTAL, LayerModule, layer_module
 from explorer.run.own.own_model import OwnModel
 from explorer.run.own.own_source import dtype_of, open_own
+from explorer.run.own.placed import beside_host
 from explorer.run.own.sample_values import int_bounds
 from explorer.run.ranks.mixed import wide_type
 from explorer.run.ranks.modules import Made, Samples, Weights
@@ -48,7 +50,8 @@ class OwnLayers:
         self.shapes = {name: item.shape for name, item in self.source.module.named_parameters()}
         self._drawn: dict[str, torch.Tensor] = {}
         self._programs: dict[int, CapturedProgram] = {}
-        self._modules: dict[tuple[int, tuple[int, ...]], LayerModule] = {}
+        self._modules: dict[tuple[int, tuple[int, ...], torch.device], LayerModule] = {}
+        self._shared: dict[torch.device, Samples] = {}
         producer, number = self.program(1).graph.producer, {name: i for i, name in enumerate(model.layers)}
         self.writer = [number[producer[tensor.name]] for tensor in model.tensors]
         """Layer that writes each tensor."""
@@ -140,10 +143,10 @@ class OwnLayers:
         layers = tuple(units)
         if not layers:
             return {}
-        count = next(iter(samples.values())).shape[0]
-        module = self._module(count, layers)
-        tensors = {name: item for name, item in self.program(1).inputs.items() if not per_sample(item)}
-        tensors.update(samples)
+        first = next(iter(samples.values()))
+        count = first.shape[0]
+        module = self._module(count, layers, first.device)
+        tensors = {**self.of_all(first.device), **samples}
         for name in module.reads:
             if name in self.model.number_of:
                 tensors[name] = self._arrived(self.model.number_of[name], outside)
@@ -155,15 +158,22 @@ class OwnLayers:
         }
         return {**found, LOSS_KEY: made[TOTAL]} if TOTAL in made else found
 
-    def prepare(self, units: Iterable[int], samples: int) -> None:
-        """Make the module of some layers before it is timed."""
-        self._module(samples, tuple(units))
+    def of_all(self, device: torch.device) -> Samples:
+        """Return the inputs that are the same for all samples."""
+        if device not in self._shared:
+            inputs = self.program(1).inputs.items()
+            self._shared[device] = {name: x.to(device) for name, x in inputs if not per_sample(x)}
+        return self._shared[device]
 
-    def _module(self, samples: int, layers: tuple[int, ...]) -> LayerModule:
-        key = (samples, layers)
+    def prepare(self, units: Iterable[int], samples: int, device: torch.device) -> None:
+        """Make the module of some layers before it is timed."""
+        self._module(samples, tuple(units), device)
+
+    def _module(self, samples: int, layers: tuple[int, ...], device: torch.device) -> LayerModule:
+        key = (samples, layers, device)
         if key not in self._modules:
             names = [self.model.layers[unit] for unit in layers]
-            self._modules[key] = layer_module(self.program(samples), names)
+            self._modules[key] = layer_module(self.program(samples), names, device=beside_host(device))
         return self._modules[key]
 
     def _arrived(self, key: int, outside: Mapping[int, torch.Tensor]) -> torch.Tensor:
@@ -204,23 +214,34 @@ class OwnLayers:
     def whole(self, weights: Mapping[str, torch.Tensor], samples: Samples) -> torch.Tensor | None:
         """Return the loss by the module's own forward, without dropout."""
         source, program = self.source, self.program(1)
+        device = next(iter(samples.values())).device
         flat, tree = tree_flatten((source.args, dict(source.kwargs)))
         names = iter(program.inputs)
-        given = [samples.get(next(names), item) if hasattr(item, "shape") else item for item in flat]
+        given = [
+            samples.get(next(names), item).to(device) if hasattr(item, "shape") else item for item in flat
+        ]
         args, kwargs = tree_unflatten(given, tree)
         named = self._as_it_stands(weights)
-        with reduced(source.module, self._stacks()), _AsItRuns(in_fp64=program.is_in_fp64):
+        # modules that make masks or positions without a device make them on the present default
+        there = nullcontext() if beside_host(device) is None else device
+        with there, reduced(source.module, self._stacks()), _AsItRuns(in_fp64=program.is_in_fp64):
             source.module.train(program.training)
+            named = {**self._buffers_on(device), **named}
             made = torch.func.functional_call(source.module, named, args, kwargs, tie_weights=True)
         outputs = _outputs(made)
         if program.loss:
             return token_loss(outputs[0], samples[LABELS])
         count = next(iter(samples.values())).shape[0]
         kept = [i for i, item in enumerate(outputs) if item.requires_grad]
-        total = torch.zeros((), dtype=wide_type(self.dtype))
+        total = torch.zeros((), dtype=wide_type(self.dtype), device=device)
         for i in kept:
             total = total + output_loss(outputs[i], i, count)
         return total
+
+    def _buffers_on(self, device: torch.device) -> dict[str, torch.Tensor]:
+        """Return the module's buffers where they lie elsewhere, on a device."""
+        buffers = self.source.module.named_buffers()
+        return {name: item.to(device) for name, item in buffers if item.device != device}
 
     def _stacks(self) -> Sequence[Any]:
         chosen = {item.path: item for item in self.keep}

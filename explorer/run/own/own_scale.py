@@ -26,6 +26,7 @@ from explorer.plan import Reference, Resolved, located
 from explorer.run.cases.left_out import CUT, OWN_BLOCKS
 from explorer.run.cases.likeness import Scaled, UnitSize, scale
 from explorer.run.cases.spread_experts import spread_experts
+from explorer.run.gpus import gpu_bytes
 from explorer.run.lane_layout import LaneLayout
 from explorer.run.own.own_model import OwnModel
 from explorer.run.own.own_source import OwnSource, own_source
@@ -270,7 +271,7 @@ def _short_enough(
     flops_per_s = elsewhere.flops_per_s if elsewhere else FLOPS_PER_S
     most = step_s * flops_per_s / (3 * batch)
     ranks = like.ranks * each
-    free = elsewhere.memory_bytes * ranks if elsewhere else _free_bytes()
+    free = _room(ranks, elsewhere)
     memory = 0.5 * free / (4 * COPIES * ranks)
 
     def seconds(flops: float, elements: float) -> float:
@@ -306,7 +307,14 @@ def _short_enough(
 
 def room_bytes(ranks: int, elsewhere: Elsewhere | None) -> float:
     """Return the bytes that own layers may take on all ranks together."""
-    return MOST_MEMORY * (elsewhere.memory_bytes * ranks if elsewhere else _free_bytes())
+    return MOST_MEMORY * _room(ranks, elsewhere)
+
+
+def _room(ranks: int, elsewhere: Elsewhere | None) -> float:
+    """Return the memory of all ranks together: free here, or of their GPUs if that is less."""
+    if elsewhere is not None:
+        return elsewhere.memory_bytes * ranks
+    return min(_free_bytes(), ranks * gpu_bytes(ranks) or math.inf)
 
 
 def _free_bytes() -> float:

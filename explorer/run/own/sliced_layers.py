@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from explorer.base.errors import InputError, RunError
-from explorer.models.captured_program import CapturedProgram, per_sample
+from explorer.models.captured_program import CapturedProgram
 from explorer.run.cases.small_graphs import without_internals
 from explorer.run.own.assembly import Assembly
 from explorer.run.own.blocks import Block, narrowed
@@ -41,7 +41,7 @@ class SlicedLayers:
         self.own: OwnLayers = own_layers(model.uncut)
         self.graph = without_internals(self.own.program(1).graph)
         self._shapes: dict[int, OwnShapes] = {}
-        self._pieces: dict[tuple[int, int], PieceLayer] = {}
+        self._pieces: dict[tuple[int, int, torch.device], PieceLayer] = {}
         self.assembly = Assembly(model, self.graph, self.own.writer)
 
     def weights(self, units: Iterable[int], device: torch.device) -> Weights:
@@ -137,9 +137,10 @@ class SlicedLayers:
             weights: its weights, by the names that its parts have.
             samples: inputs of the model, whole.
         """
-        count = next(iter(samples.values())).shape[0]
-        piece, ways, cut = self.piece_layer(unit, count), self.shapes(count), self._slice(unit)
-        tensors = dict(self._inputs(samples, piece.pieces, ways.program))
+        first = next(iter(samples.values()))
+        count, ways, cut = first.shape[0], self.shapes(first.shape[0]), self._slice(unit)
+        piece = self.piece_layer(unit, count, first.device)
+        tensors = dict(self._inputs({**self.own.of_all(first.device), **samples}, piece.pieces, ways.program))
         for name, value in rows.items():
             tensors[name] = ways.to_operators(name, value, piece.pieces)
         parameters = {}
@@ -162,11 +163,10 @@ class SlicedLayers:
         return cut
 
     def _inputs(
-        self, samples: Samples, pieces: Pieces, program: CapturedProgram
+        self, inputs: Samples, pieces: Pieces, program: CapturedProgram
     ) -> Iterator[tuple[str, torch.Tensor]]:
-        """Yield a slice's places of the model's inputs, of which those without samples are the example's."""
-        fixed = {name: x for name, x in self.own.program(1).inputs.items() if not per_sample(x)}
-        for name, value in {**fixed, **samples}.items():
+        """Yield a slice's places of the model's inputs."""
+        for name, value in inputs.items():
             axes = program.axes_of.get(name)
             yield name, value if axes is None else pieces.cut(value, axes)
 
@@ -195,14 +195,15 @@ class SlicedLayers:
             self._shapes[samples] = OwnShapes(self.own.program(samples))
         return self._shapes[samples]
 
-    def piece_layer(self, unit: int, samples: int) -> PieceLayer:
+    def piece_layer(self, unit: int, samples: int, device: torch.device) -> PieceLayer:
         """Return the operators of a slice's layer on its pieces."""
-        if (unit, samples) not in self._pieces:
+        key = unit, samples, device
+        if key not in self._pieces:
             cut, program = self._slice(unit), self.own.program(samples)
             layer = self.graph.layers[cut.layer]
             pieces = Pieces(sizes=program.atom_sizes, held=self._held(cut, samples))
-            self._pieces[unit, samples] = PieceLayer(program, own_module(program, layer), pieces)
-        return self._pieces[unit, samples]
+            self._pieces[key] = PieceLayer(program, own_module(program, layer, device), pieces)
+        return self._pieces[key]
 
     def _held(self, cut: LayerSlice, samples: int) -> dict[int, Indices]:
         """Return the places of every atom that a slice has in part.

@@ -13,6 +13,7 @@ import torch
 
 from explorer.run.model import ModelSpec, parameter_names
 from explorer.run.own.layer_timing import time_layers
+from explorer.run.ranks.clocks import worked_s
 from explorer.run.ranks.lane import Wire
 from explorer.run.ranks.mixed import gradient_type
 from explorer.run.ranks.modules import Weights, sample_tokens, unit_forward
@@ -57,10 +58,10 @@ class Stopwatch:
 
     def measure(self) -> dict[str, Any]:
         """Time everything requested, and return the seconds and the share of a core that this rank got."""
-        cpu, wall = time.thread_time(), time.perf_counter()
+        cpu, wall = worked_s(self.device), time.perf_counter()
         both = {str(samples): self._units(samples) for samples in self.asked.samples}
         update = self._update()
-        share = (time.thread_time() - cpu) / max(time.perf_counter() - wall, 1e-9)
+        share = (worked_s(self.device) - cpu) / max(time.perf_counter() - wall, 1e-9)
         return {
             "units": {samples: wall for samples, (wall, _) in both.items()},
             "worked": {samples: worked for samples, (_, worked) in both.items()},
@@ -79,8 +80,7 @@ class Stopwatch:
         """Return the seconds of the wall, and those that the core has worked for this thread (GPU: the
         wall's).
         """
-        wall = self._now()
-        return wall, wall if self.device.type == "cuda" else time.thread_time()
+        return self._now(), worked_s(self.device)
 
     def _units(self, samples: int) -> tuple[list[Pair], list[Pair]]:
         """Return the (forward, backward) seconds of every unit: of the wall, and those the core worked."""

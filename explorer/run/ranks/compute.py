@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from explorer.actions import RECOMPUTE
 from explorer.base.errors import InputError, RunError
+from explorer.run.ranks.clocks import settle
 from explorer.run.ranks.handing import Handing
 from explorer.run.ranks.held_weights import HeldWeights
 from explorer.run.ranks.kept import HostLine, Kept
@@ -133,8 +134,7 @@ class Compute(HeldWeights):
             }
             for number in task.numbers:
                 run[task.op](task.piece, number)
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+        settle(self.device)
 
     def _forward(self, piece: Piece, number: int) -> None:
         interval = self._interval(piece, number)

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import torch
 
 from explorer.run.launching.status import COMPUTING, WAITING
+from explorer.run.ranks.clocks import settle, worked_s
 from explorer.run.ranks.lane import WINDOW, Gather, LanePlan, LaneTask, Reduction, Transfer, Wire
 from explorer.run.ranks.transport import Handle, Transport
 
@@ -54,7 +55,7 @@ class Stamp(NamedTuple):
     end_s: float
     """When it had computed."""
     cpu_s: float
-    """Processor seconds that it used."""
+    """Processor seconds that it used; on a GPU all of them (`explorer.run.ranks.clocks`)."""
 
 
 class Backend(Protocol):
@@ -135,10 +136,11 @@ class Interpreter:
             self._wait_for(task)
             self.hooks.status(COMPUTING, task.name, self._predicted(task))
             self.hooks.before(i)
-            cpu, start = time.thread_time(), time.perf_counter()
+            settle(self.transport.device)  # messages that were waited for have come
+            cpu, start = worked_s(self.transport.device), time.perf_counter()
             self.backend.compute(task)
             end = time.perf_counter()
-            used = time.thread_time() - cpu
+            used = worked_s(self.transport.device) - cpu
             self._issue(i + 1)
             stamps.append(Stamp(task.task, free - begin_s, start - begin_s, end - begin_s, used))
             if i == last or self.plan.tasks[i + 1].step > task.step:
@@ -150,6 +152,7 @@ class Interpreter:
         for gather in sorted(self.gathering):  # that of the last update: no task waits for it
             self.backend.gathered(gather)
         self.transport.finish_sends()
+        settle(self.transport.device)
         return stamps
 
     def _predicted(self, task: LaneTask) -> float:

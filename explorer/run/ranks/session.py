@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
+from explorer.run.gpus import on_gpus
 from explorer.run.launching import guard
 from explorer.run.launching.status import COMPUTING, IDLE, WAITING
 from explorer.run.ranks.allocated import counted, prepare_counting
@@ -51,7 +52,7 @@ def run_session(spec: RunSpec, desk: Reports) -> dict[str, Any]:
     """Run everything a specification requests; return this rank's result."""
     keep_freed_memory()
     torch.set_num_threads(1)
-    if spec.pin:
+    if spec.pin and not on_gpus(spec.device):  # there threads of NCCL and autograd work beside this one
         _pin(spec.ranks)
     urgent = bool(spec.cases) and all(case.kind == DRY for case in spec.cases) and hurry()
     _prepare(spec)

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -70,10 +69,8 @@ def exchange(
 
 def _imagined(line: Line, own: torch.Tensor, shapes: Sequence[Sequence[int]]) -> list[torch.Tensor]:
     """Return what ranks that are not there would have sent: zeros, in their sizes."""
-    begin = time.thread_time()
-    parts = [own if i == line.place else own.new_zeros(tuple(shape)) for i, shape in enumerate(shapes)]
-    line.meter.imagined_s += time.thread_time() - begin
-    return parts
+    with line.meter.imagining():
+        return [own if i == line.place else own.new_zeros(tuple(shape)) for i, shape in enumerate(shapes)]
 
 
 class Operator(Protocol):

@@ -17,6 +17,7 @@ import torch.distributed as dist
 from explorer.base.errors import InputError
 from explorer.run.ranks.lane import RankLanes, Wire
 from explorer.run.ranks.transport import Handle, Transport
+from explorer.run.sharded.communicators import ready_group
 from explorer.run.sharded.layout_model import STAGES, TRANSFERS
 from explorer.run.sharded.mesh import Line, RankMesh, lines_along, open_mesh
 from explorer.strategy import REPLICA
@@ -106,7 +107,7 @@ def over_replicas(
         ranks = [lane * each + place for lane in grid for place in range(each)]
         for low in range(0, len(ranks), axis[1]):
             row = tuple(ranks[low : low + axis[1]])
-            group = dist.new_group(row) if len(row) > 1 else None
+            group = ready_group(row)
             if where is not None and dist.get_rank() in row:
                 line = Line(axis[0], row, row.index(dist.get_rank()), group, where.mesh.meter)
                 found = replace(where, mesh=where.mesh.with_line(line))

@@ -154,8 +154,9 @@ class LayoutUnits:
         del run, name
         return item.value.sum()
 
-    def prepare(self, units: Iterable[int], samples: int) -> None:
+    def prepare(self, units: Iterable[int], samples: int, device: torch.device) -> None:
         """Make what some layers need before they are timed."""
+        del device  # that of the mesh
         self.execution(units, samples)
 
     def first(self, units: Iterable[int]) -> list[int]:

@@ -15,7 +15,10 @@ import torch
 import torch.distributed as dist
 
 from explorer.base.errors import InputError
+from explorer.run.ranks.clocks import settle, worked_s
+from explorer.run.sharded.communicators import ready_group
 
+CPU = torch.device("cpu")
 Coordinates = tuple[int, ...]
 """Place of a rank along every axis of a mesh."""
 
@@ -33,7 +36,9 @@ class Meter:
     inside_cpu_s: float = 0.0
     """Processor seconds of them, of the thread that computes."""
     imagined_s: float = 0.0
-    """Processor seconds of making what imagined ranks would have sent."""
+    """Seconds of work to make what imagined ranks would have sent."""
+    device: torch.device = CPU
+    """Device on which what is sent lies."""
     _way: str = ""
     what: str = ""
     """What is sent now."""
@@ -50,14 +55,30 @@ class Meter:
         self.sent[self._way, name, axis, self.what] += sent
 
     @contextmanager
-    def timed(self) -> Iterator[None]:
-        """Time what is done inside as a collective."""
-        wall, cpu = time.perf_counter(), time.thread_time()
+    def timed(self, *, begun: bool = False) -> Iterator[None]:
+        """Time what is done inside as a collective.
+
+        `begun`: it is only begun, and goes on beside what comes next.
+        """
+        if not begun:  # what the device was given before is no part of it
+            settle(self.device)
+        wall, cpu = time.perf_counter(), worked_s(self.device)
         try:
             yield
         finally:
+            if not begun:
+                settle(self.device)
             self.inside_s += time.perf_counter() - wall
-            self.inside_cpu_s += time.thread_time() - cpu
+            self.inside_cpu_s += worked_s(self.device) - cpu
+
+    @contextmanager
+    def imagining(self) -> Iterator[None]:
+        """Time what is done inside as the making of what imagined ranks would have sent."""
+        settle(self.device)
+        begin = worked_s(self.device)
+        yield
+        settle(self.device)
+        self.imagined_s += worked_s(self.device) - begin
 
     @contextmanager
     def about(self, way: str, what: str) -> Iterator[None]:
@@ -121,7 +142,7 @@ class RankMesh:
 
 def imagined_mesh(axes: Sequence[tuple[str, int]], device: torch.device) -> RankMesh:
     """Return the first rank's place in a mesh whose other ranks are imagined: they send zeros."""
-    meter = Meter()
+    meter = Meter(device=device)
     lines = tuple(Line(name, tuple(range(size)), 0, None, meter) for name, size in axes)
     return RankMesh(axes=tuple(axes), place=(0,) * len(axes), lines=lines, meter=meter, device=device)
 
@@ -155,7 +176,8 @@ def open_mesh(
             found=len(ranks),
             allowed=str(math.prod(sizes)),
         )
-    me, meter = dist.get_rank(), Meter()
+    where = device or CPU
+    me, meter = dist.get_rank(), Meter(device=where)
     if me not in ranks:
         raise InputError(f"rank {me} is not in the mesh", key="ranks", found=me, allowed=str(tuple(ranks)))
     place = list(itertools.product(*map(range, sizes)))[list(ranks).index(me)]
@@ -164,7 +186,6 @@ def open_mesh(
         for grid in all_grids or (ranks,):
             made = lines_along(sizes, grid, a)
             lines += [Line(name, row, place[a], group, meter) for row, group in made if me in row]
-    where = device or torch.device("cpu")
     return RankMesh(axes=tuple(axes), place=place, lines=tuple(lines), meter=meter, device=where)
 
 
@@ -173,4 +194,4 @@ def lines_along(sizes: Sequence[int], ranks: Sequence[int], a: int) -> list[tupl
     members: dict[Coordinates, list[int]] = {}
     for where, rank in zip(itertools.product(*map(range, sizes)), ranks, strict=True):
         members.setdefault((*where[:a], *where[a + 1 :]), []).append(rank)
-    return [(tuple(row), dist.new_group(row) if len(row) > 1 else None) for row in members.values()]
+    return [(tuple(row), ready_group(row)) for row in members.values()]

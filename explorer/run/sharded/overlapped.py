@@ -42,9 +42,8 @@ class Tiling:
 
     @property
     def order(self) -> list[int]:
-        """Ranks in the order in which their tiles are computed: those after this one, this one last."""
-        n, me = self.line.size, self.line.place
-        return [(me + turn) % n for turn in range(1, n + 1)]
+        """Ranks in the order in which their tiles are computed, and swapped: this one last."""
+        return [*partners(self.line.place, self.line.size), self.line.place]
 
     def cut(self, whole: torch.Tensor, place: int) -> torch.Tensor:
         """Return a rank's tile of a whole tensor."""
@@ -67,6 +66,30 @@ class Tiling:
         found = list(like.shape)
         found[self.axis] = len(self.tiles[place])
         return found
+
+
+def partners(place: int, count: int) -> list[int]:
+    """Return all other places in an order in which all can be met one by one: a round-robin tournament.
+
+    Two places meet in the same round, which the circle method pairs off: places whose sum is that of the
+    round modulo an odd number, and the one left over with the last place, or with nobody. NCCL does the swaps
+    of a group one after the other, so that rounds without pairs (each with its next neighbour, say) would
+    wait for each other in a circle.
+
+    >>> [partners(place, 4) for place in range(4)]
+    [[3, 1, 2], [2, 0, 3], [1, 3, 0], [0, 2, 1]]
+    """
+    odd = count - 1 + count % 2
+    found = []
+    for turn in range(odd):
+        if place == odd:
+            other = turn * (odd + 1) // 2 % odd
+        else:
+            other = (turn - place) % odd
+            other = odd if other == place else other
+        if other < count:
+            found.append(other)
+    return found
 
 
 class _Message(NamedTuple):
@@ -96,7 +119,7 @@ class _Run:
     def swap(self, op: str, peer: int, given: torch.Tensor, shape: Sequence[int]) -> None:
         """Begin to send to a rank and to receive from it."""
         line = self.way.line
-        with line.meter.timed():
+        with line.meter.timed(begun=True):
             given, buffer = given.contiguous(), given.new_empty(list(shape))
             works = dist.batch_isend_irecv(
                 [

@@ -170,6 +170,6 @@ def by_operators(
     }
     if layer.kind == "loss" and whole.program.loss:
         return [layer_module(whole.program, (layer.name,), writes=())(tensors, parameters)[TOTAL]]
-    made = PieceLayer(whole.program, own_module(whole.program, layer), nothing)(tensors, parameters)
+    made = PieceLayer(whole.program, own_module(whole.program, layer, CPU), nothing)(tensors, parameters)
     count = whole.program.samples
     return [ways.to_layers(use.name, made[use.name], nothing, count) for use in layer.writes]

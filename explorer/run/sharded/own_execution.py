@@ -20,6 +20,7 @@ from explorer.models._axes import TensorAxes
 from explorer.models.captured_program import CapturedProgram
 from explorer.run.own.layer_modules import LayerModule, layer_module
 from explorer.run.own.layer_pieces import PieceLayer, Pieces
+from explorer.run.own.placed import beside_host
 from explorer.run.sharded.execution import COMPUTE, ShardedExecution, check_enough
 from explorer.run.sharded.here import Here
 from explorer.run.sharded.mesh import RankMesh
@@ -190,6 +191,7 @@ class OwnExecution(ShardedExecution):
                 torch.zeros(
                     run.pieces.shape(self.ways.axes(use.name)),
                     dtype=getattr(torch, self.program.dtype_at(use.name)),
+                    device=self.mesh.device,
                 )
                 for use in here.layer.reads
             ]
@@ -197,6 +199,7 @@ class OwnExecution(ShardedExecution):
                 torch.zeros(
                     run.pieces.shape(self.ways.parameter_axes(use.name)),
                     dtype=self.program.parameter_dtype(use.name),
+                    device=self.mesh.device,
                 )
                 for use in here.layer.parameters
             ]
@@ -247,7 +250,7 @@ class OwnExecution(ShardedExecution):
         name = here.layer.name
         if name not in self._layers:
             self._layers[name] = PieceLayer(
-                self.program, own_module(self.program, here.layer), self._pieces(here)
+                self.program, own_module(self.program, here.layer, self.mesh.device), self._pieces(here)
             )
         return self._layers[name]
 
@@ -308,9 +311,10 @@ def _added(here: Here, k: int) -> bool:
     return bool(k and sums) and all(here.signatures[a].parameters[k] < 0 for a in sums)
 
 
-def own_module(program: CapturedProgram, layer: Layer) -> LayerModule:
-    """Return a layer of a captured program as a module that gives all it writes."""
-    return layer_module(program, (layer.name,), writes=[use.name for use in layer.writes], loss=False)
+def own_module(program: CapturedProgram, layer: Layer, device: torch.device) -> LayerModule:
+    """Return a layer of a captured program as a module on a device that gives all it writes."""
+    writes = [use.name for use in layer.writes]
+    return layer_module(program, (layer.name,), writes=writes, loss=False, device=beside_host(device))
 
 
 def _atoms(axes: TensorAxes) -> tuple[int, ...]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import torch.distributed as dist
-
 from explorer.run.ranks.lane import RankLanes
+from explorer.run.sharded.communicators import ready_group
 from explorer.run.sharded.flat_weights import ShardLines
 from explorer.run.sharded.lanes import LanePlace
 from explorer.tasks.placement import Holders, Skeleton
@@ -42,9 +41,9 @@ def open_shards(
             rows = [
                 [lane * each + place for lane in holders[low : low + k]] for low in range(0, len(holders), k)
             ]
-            inner = [dist.new_group(row) if len(row) > 1 else None for row in rows]
+            inner = [ready_group(row) for row in rows]
             columns = [list(column) for column in zip(*rows, strict=True)]
-            outer = [dist.new_group(row) if len(row) > 1 else None for row in columns]
+            outer = [ready_group(row) for row in columns]
             if where is not None and place == where.place and where.lane in holders:
                 row, at = divmod(holders.index(where.lane), k)
                 lines = ShardLines(inner=inner[row], place=at, size=k, outer=outer[at], copies=len(rows))

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
 
 from explorer.run.ranks.optimizers import Optimizer
+from explorer.run.ranks.plain_fp32 import allow_tf32
 from explorer.run.spec import Survey
 from explorer.run.survey.steady import SAMPLES, Item, Measured, Timed, repeats, steady, wall
 
@@ -71,8 +72,7 @@ class DeviceWork:
     def _timed(self, item: Item, make: Callable[[Item], Timed]) -> float:
         """Return the seconds of one repetition, the median of a few."""
         tf32 = item.precision == "tf32"
-        torch.backends.cuda.matmul.allow_tf32 = tf32
-        torch.backends.cudnn.allow_tf32 = tf32
+        allow_tf32(products=tf32, convolutions=tf32)
         work = make(item)
         with torch.no_grad():
             if self.device.type == "cuda":

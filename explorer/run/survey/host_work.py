@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from statistics import median
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
 
 from explorer.costs.graph_work import KERNELS
+from explorer.run.ranks.clocks import worked_s
 from explorer.run.survey.device_work import ISSUED
 from explorer.run.survey.steady import Item, Measured, Timed, steady
 
@@ -33,6 +35,7 @@ class HostWork:
 
     def __init__(self, device: torch.device, sync: Callable[[], None]) -> None:
         self.device, self._sync = device, sync
+        self._worked = partial(worked_s, device)
 
     def items(self) -> Iterator[tuple[Item, Measured]]:
         """Yield everything to measure of the host, each with what measures it."""
@@ -52,7 +55,7 @@ class HostWork:
 
         chain()
         self._sync()
-        return steady(chain, 1, after=self._sync) / ISSUED
+        return steady(chain, 1, after=self._sync, worked=self._worked) / ISSUED
 
     def _action(self) -> float:
         """Return the host seconds of a backward call besides its kernels: entering and leaving autograd."""
@@ -69,7 +72,8 @@ class HostWork:
             return work
 
         call(1)()
-        one, two = (steady(call(length), 20) for length in (1, 2))
+        # on a GPU a thread of autograd's issues the backward: what this one worked is not all of it
+        one, two = (steady(call(length), 20, worked=self._worked) for length in (1, 2))
         return max(0.0, 2 * one - two)  # the seconds of a call without any kernel
 
     def _operator(self) -> float:

@@ -48,20 +48,28 @@ def repeats(once_s: float) -> int:
     return max(1, math.ceil(SHORTEST_S / max(once_s, 1e-9))) if once_s < LONGEST_S else 1
 
 
-def steady(work: Timed, count: int, after: Timed | None = None) -> float:
+def steady(
+    work: Timed, count: int, after: Timed | None = None, *, worked: Callable[[], float] = time.thread_time
+) -> float:
     """Return the median seconds of a repetition over the timings in which this rank had its core to itself.
 
     If there is none, return the seconds that the core worked for it: it computes in one thread.
+
+    Args:
+        work: what is timed.
+        count: repetitions in one timing.
+        after: done after each timing, which does not count.
+        worked: seconds that the device has worked (`explorer.run.ranks.clocks.worked_s`).
     """
-    whole, worked = [], []
+    whole, every = [], []
     for _ in range(SAMPLES):
-        cpu, begin = time.thread_time(), time.perf_counter()
+        cpu, begin = worked(), time.perf_counter()
         for _ in range(count):
             work()
-        taken, spent = time.perf_counter() - begin, time.thread_time() - cpu
-        worked.append(spent / count)
+        taken, spent = time.perf_counter() - begin, worked() - cpu
+        every.append(spent / count)
         if spent >= WHOLE_SHARE * taken:
             whole.append(taken / count)
         if after is not None:
             after()
-    return median(whole or worked)
+    return median(whole or every)

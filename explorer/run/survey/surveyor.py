@@ -8,6 +8,7 @@ from typing import Any
 
 import psutil
 import torch
+import torch.nn.functional as F  # noqa: N812 - its usual name
 
 from explorer.run.launching.status import WAITING
 from explorer.run.ranks.transport import Transport
@@ -58,10 +59,21 @@ class Surveyor:
         return rows
 
 
+def _load_libraries(device: torch.device) -> None:
+    """Let the libraries of products and convolutions load, with the room that they work in: CUDA loads only
+    what is used.
+    """
+    some = torch.ones(1, 8, 8, 8, device=device)
+    for item in (some, some.half()):
+        torch.mm(item[0, 0], item[0, 0])
+        F.conv2d(item, item)
+    torch.cuda.synchronize(device)
+
+
 def _held_bytes(device: torch.device) -> int:
     """Return the memory that the process has lost to the framework before its first large tensor."""
     if device.type == "cuda":
-        torch.zeros(1, device=device)
+        _load_libraries(device)
         free, total = torch.cuda.mem_get_info(device)
         return int(total - free)
     return int(psutil.Process().memory_info().rss)

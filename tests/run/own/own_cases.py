@@ -29,6 +29,9 @@ CONFIGS: dict[str, dict[str, Any]] = {
            "vocab_size": 60},
     "mixtral": {"model_type": "mixtral", "num_hidden_layers": 2, "hidden_size": 32, "intermediate_size": 48,
                 "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 60, "num_local_experts": 4},
+    "library_llama": {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 32,
+                      "intermediate_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2,
+                      "vocab_size": 60},
 }  # fmt: skip
 """Hugging Face configurations, small."""
 CONFIGS["three experts"] = {**CONFIGS["mixtral"], "num_local_experts": 3}
