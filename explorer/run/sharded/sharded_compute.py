@@ -278,6 +278,12 @@ class ShardedCompute(Compute):
 
     # -- comparison and result --------------------------------------------------------------------
 
+    def _guess(self, key: int, interval: Interval) -> torch.Tensor:
+        """Return this rank's piece of it."""
+        if self.layers is None:
+            return super()._guess(key, interval)
+        return self.layers.guess(key, interval[1] - interval[0], self.device)
+
     def share(self, name: str, whole: torch.Tensor) -> torch.Tensor:
         """Return what of a parameter, or of its gradient, this rank answers for."""
         if self.layers is not None:

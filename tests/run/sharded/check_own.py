@@ -109,6 +109,7 @@ LANES = (
     Way("gpt", 1, 1, 0, layout=CONTEXT, axes=TENSOR),
     Way("gpt", 2, 1, 0, layout=TWO, axes=TENSOR),
     Way("gpt", 2, 1, 0, layout=SEQUENCE, axes=TENSOR, schedule="zb_h1"),
+    Way("gpt", 2, 1, 0, layout=SEQUENCE, axes=TENSOR, schedule="layer_parallel"),
     Way("gpt", 1, 2, 3, layout=SEQUENCE, axes=TENSOR),
     *(Way("gpt", 1, 2, zero, layout=WIDTH, axes=TENSOR, shares=(1.0, 3.0)) for zero in (0, 1, 3)),
     Way("gpt", 1, 1, 0, layout=SEQUENCE, axes=(("tensor", 4),)),
