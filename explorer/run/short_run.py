@@ -123,7 +123,8 @@ def short_run(
         done = min(len(rank["calibration"]) for rank in result.ranks)
         known = [learn(result, only) for only in (None, *range(done))]
         device = device_of(result)
-        found = compare_short(result, scaled, known, other, name, engine, exact.model.dtype)
+        orders = {"strategy": main.case.order, "baseline": against.case.order}
+        found = compare_short(result, scaled, known, other, name, engine, exact.model.dtype, orders)
         missing = unfit(profile, ranks=scaled.ranks, device=device, precision=scaled.job.precision)
         words = [f"{rounds} rounds: after {done} the machine was too crowded"] if done < rounds else []
         words += apart
@@ -135,9 +136,9 @@ def short_run(
             machine=to_plain(machine_times(known[0], device)),
             costs=None
             if missing or profile is None
-            else cost_check(result, scaled, other, name, found, profile),
+            else cost_check(result, scaled, other, name, found, profile, orders),
             costs_missing=missing,
-            memory=rank_memory(result, scaled),
+            memory=rank_memory(result, scaled, held.case.order),
             plan_speedup=planned_speedup(resolved, name, baseline),
             shortened=list(shortened),
             stand_ins=stand_ins,
@@ -149,7 +150,9 @@ def short_run(
 
     def timeline(result: RunResult) -> RunTimeline:
         known = learn(result)
-        shown = short_case("strategy", scaled, scaled.strategy, known.cluster, graph=known.graph)
+        shown = short_case(
+            "strategy", scaled, scaled.strategy, known.cluster, graph=known.graph, order=main.case.order
+        )
         rows = by_lane(shown, [rank["cases"]["strategy"] for rank in result.ranks])
         return run_timeline(timed_by_itself(shown, rows), rows)
 

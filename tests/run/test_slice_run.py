@@ -321,6 +321,26 @@ def test_what_no_rank_can_do_alone_is_refused(source: Capturing, shape: dict[str
         run_slice(plan(source, **shape), source)
 
 
+@pytest.mark.parametrize(
+    ("choice", "said"),
+    [
+        ({"offload": ("optimizer",)}, "optimizer in the host's memory"),
+        ({"offload": ("activations", "optimizer")}, "activations and optimizer in the host's memory"),
+        ({"density": 0.5}, "pruned weights only"),
+    ],
+)
+def test_what_a_slice_would_hold_otherwise_is_refused(
+    source: Capturing, choice: dict[str, Any], said: str
+) -> None:
+    """Its peak would stand beside one that counts it."""
+    asked = plan(source, stages=2, microbatches=4)
+    job = asked.plan.strategy.job
+    job = job.with_stages([replace(stage, **choice) for stage in job.stages])
+    changed = replace(asked.plan, strategy=Strategy(jobs=(job,)))
+    with pytest.raises(InputError, match=f"stage 0 cannot run alone: .*{said}"):
+        run_slice(replace(asked, plan=changed), source)
+
+
 def test_ranks_and_models_that_are_not_there(source: Capturing) -> None:
     asked = plan(source, stages=2, microbatches=4)
     with pytest.raises(InputError, match="the plan has no rank 7"):

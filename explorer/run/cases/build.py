@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from explorer.actions import Order
 from explorer.base.errors import PlanError
 from explorer.cluster import Cluster
 from explorer.framework_files import load_framework
@@ -81,6 +82,7 @@ def prepare(
     steps: int,
     model: ModelSpec | OwnModel | LayoutModel | None = None,
     scale: float = 1.0,
+    order: Order | None = None,
     **fields: Any,
 ) -> Prepared:
     """Lower and price a strategy as a case.
@@ -94,6 +96,8 @@ def prepare(
         steps: steps in the program.
         model: the model to compute; None makes a dry case.
         scale: factor on predicted seconds (dry cases).
+        order: that of a run that is judged, since some schedules make another for other seconds; None to
+            make it.
         fields: further fields of `RunCase`.
 
     Raises:
@@ -107,7 +111,7 @@ def prepare(
     pricer = Pricer(graph, cluster, job, strategy, placement)
     reads = SCHEDULES.get(strategy.schedule).with_options(dict(strategy.options)).reads
     shape = make_shape(placement, UNFOLDED, job, pricer if reads else None)
-    order = make_order(strategy.schedule, shape, steps=steps, options=dict(strategy.options))
+    order = order or make_order(strategy.schedule, shape, steps=steps, options=dict(strategy.options))
     if problem := optimizer_problem(order.read_rule, job.optimizer):
         raise PlanError([problem])
     program = lower(placement.skeleton, shape, order)

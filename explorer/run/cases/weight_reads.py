@@ -18,6 +18,7 @@ from explorer.run.spec import RunCase
 from explorer.tasks.placement import Piece
 from explorer.tasks.program import Program
 from explorer.tasks.versions import Counted, count_versions
+from explorer.updates import PLAIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +41,9 @@ def require_computable(program: Program) -> None:
     """Refuse a program whose numbers no rank can compute, before any is started.
 
     Raises:
-        InputError: values of a sweep that several others read, a reduction that is not an all-reduce, or a
-            backward on other weights than those of its forward that is split or recomputes.
+        InputError: values of a sweep that several others read, a reduction that is not an all-reduce, weights
+            that replicas share (ZeRO) under an order without flushes or another update rule than the plain
+            one, or a backward on other weights than those of its forward that is split or recomputes.
     """
     order = program.order
     dry = "; a dry run (engine dry) plays its times"
@@ -53,6 +55,7 @@ def require_computable(program: Program) -> None:
         )  # fmt: skip
     if any(group.method != "all_reduce" for group in program.skeleton.holders):
         raise InputError("only an all-reduce can be run yet", key="sync", allowed="all_reduce")
+    _require_flat(program, dry)
     if not _moves(program):
         return
     if any(action.op in "IW" for lane in order.lanes for action in lane):
@@ -64,6 +67,24 @@ def require_computable(program: Program) -> None:
         raise InputError(
             f"recomputation on other weights than those of the forward cannot be run yet{dry}",
             key="recompute", found="full", allowed="none, or a read rule that keeps versions",
+        )  # fmt: skip
+
+
+def _require_flat(program: Program, dry: str) -> None:
+    """Refuse weights that replicas share where parts of them cannot be kept."""
+    skeleton = program.skeleton
+    if not any(section.zero and section.shards > 1 for section in skeleton.sections):
+        return
+    if not program.order.flush:
+        raise InputError(
+            f"weights that replicas share (ZeRO) cannot be run yet in an order without flushes{dry}",
+            key="zero", found="updates without flushes", allowed="zero 0, or gpipe, 1f1b, zb_h1, ...",
+        )  # fmt: skip
+    rules = [group.update.rule for group in skeleton.holders if group.update != PLAIN]
+    if rules:
+        raise InputError(
+            f"weights that replicas share (ZeRO) cannot be run yet under the update rule {rules[0]}{dry}",
+            key="updates", found=rules[0], allowed=f"zero 0, or {PLAIN.rule}",
         )  # fmt: skip
 
 
@@ -120,9 +141,11 @@ def find_reads(lanes: RankLanes, plans: list[LanePlan]) -> Reads:
     for plan in plans:
         for piece in dict.fromkeys(task.piece for task in plan.tasks):
             found = _versions(program, plan.lane, piece, first)
-            version[piece], backward[piece] = found.forward, found.backward
             if lanes.sections[piece.section].stage == 0:
                 first.update(found.forward)
+            if not program.skeleton.updates[piece.section]:
+                found = _never_updated(found)
+            version[piece], backward[piece] = found.forward, found.backward
     return Reads(
         version=version,
         backward=backward,
@@ -143,6 +166,11 @@ def _versions(program: Program, lane: int, piece: Piece, first: dict[int, int]) 
         return Counted(1, 0, defaultdict(int), defaultdict(int))
     numbered = list(Sweeps(program).numbered(actions))
     return _counted(program, numbered, section.stage, first if section.stage else None)
+
+
+def _never_updated(found: Counted) -> Counted:
+    """Return what a piece reads without trainable weights: an order has its updates, a program does not."""
+    return Counted(1, 0, dict.fromkeys(found.forward, 0), dict.fromkeys(found.backward, 0))
 
 
 def _counted(program: Program, actions: list[Action], stage: int, first: dict[int, int] | None) -> Counted:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
+from explorer.actions import Order
 from explorer.cluster import Cluster
 from explorer.framework import OURS
 from explorer.graph import LayerGraph
@@ -49,9 +50,11 @@ def compare_short(
     name: str,
     engine: str,
     precision: str,
+    orders: Mapping[str, Order],
 ) -> Comparison:
     """Compare a short run with its prediction. `known`: the calibration of all rounds, then of each;
-    predictions and measurements pair by round. `precision`: that in which numbers were compared.
+    predictions and measurements pair by round. `precision`: that in which numbers were compared. `orders`:
+    those that ran, of the strategy and the baseline.
     """
 
     def rows(case: str) -> list[list[dict[str, Any]]]:
@@ -59,7 +62,9 @@ def compare_short(
 
     def priced(case: str, strategy: JobStrategy, item: Calibrated, only: int | None = None) -> Prepared:
         alone = case == "baseline" and name == "single"
-        run = short_case(case, scaled, strategy, item.cluster, graph=item.graph, everywhere=alone)
+        run = short_case(
+            case, scaled, strategy, item.cluster, graph=item.graph, everywhere=alone, order=orders[case]
+        )
         return timed_by_itself(run, by_lane(run, rows(case)), only)
 
     main = priced("strategy", scaled.strategy, known[0])
@@ -123,14 +128,22 @@ def sent_bytes(result: RunResult, scaled: Scaled, counted: RunCase) -> list[Wire
     if not counted.is_sharded and not isinstance(counted.model, SlicedModel):
         return []
     rough = uncalibrated(scaled.ranks)
-    plain = short_case("bytes", scaled, scaled.strategy, rough, once=True, fewest=2)
+    plain = short_case("bytes", scaled, scaled.strategy, rough, once=True, fewest=2, order=counted.order)
     return wire_bytes(plain, [rank["cases"]["bytes"][0] for rank in result.ranks])
 
 
 def cost_check(
-    result: RunResult, scaled: Scaled, other: JobStrategy, name: str, found: Comparison, profile: Cluster
+    result: RunResult,
+    scaled: Scaled,
+    other: JobStrategy,
+    name: str,
+    found: Comparison,
+    profile: Cluster,
+    orders: Mapping[str, Order],
 ) -> CostCheck:
-    """Compare what was measured with what the machine's profile says of the operators of the run."""
+    """Compare what was measured with what the machine's profile says of the operators of the run, in the
+    orders of the strategy and the baseline that ran.
+    """
     graph, clock = _operators(scaled), clock_of(device_of(result))
     rows = [rank["cases"]["strategy"] for rank in result.ranks]
     rough = uncalibrated(scaled.ranks)
@@ -139,7 +152,8 @@ def cost_check(
         run = short_case("profile", scaled, strategy, rough, **fields)
         return priced_by(run, graph, _by_operator(scaled, strategy, graph), profile)
 
-    main, against = priced(scaled.strategy), priced(other, everywhere=name == "single")
+    main = priced(scaled.strategy, order=orders["strategy"])
+    against = priced(other, everywhere=name == "single", order=orders["baseline"])
     step_s, compute_s = compare.predicted_step(main), predicted_compute(main)
     worked_s = measured_compute(main, by_lane(main, rows), clock)
     error = compare.relative_pct(compute_s, worked_s)
@@ -183,10 +197,10 @@ def _by_operator(scaled: Scaled, strategy: JobStrategy, graph: LayerGraph) -> Jo
     return by_operator(strategy, graph) if isinstance(scaled.model, ModelSpec) else strategy
 
 
-def rank_memory(result: RunResult, scaled: Scaled) -> list[RankBytes]:
-    """Compare the counted peak of every rank with the predicted one."""
+def rank_memory(result: RunResult, scaled: Scaled, order: Order) -> list[RankBytes]:
+    """Compare the counted peak of every rank with the predicted one of the order that was counted."""
     graph, rough = _operators(scaled), uncalibrated(scaled.ranks)
-    run = short_case("bytes", scaled, scaled.strategy, rough, fewest=2)
+    run = short_case("bytes", scaled, scaled.strategy, rough, fewest=2, order=order)
     if run.job.gradient_precision:  # a runtime that writes no placeholders where gradients are wider
         run = replace(run, job=replace(run.job, framework=OURS))
     priced = priced_by(run, graph, _by_operator(scaled, scaled.strategy, graph), rough)

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 from explorer.base.units import dtype_bytes, scalar_bytes
 from explorer.graph import COMPUTE
+from explorer.pricing.layer_columns import sharded_of
 from explorer.run.cases.build import Prepared
 from explorer.run.judging.wire_places import CORNERS, known_places
 from explorer.run.ranks.lane import RankLanes
 from explorer.run.sharded.layout_model import PADDING, ROUTED, ROUTING, STAGES
 from explorer.sharding.reshard import wire_factor
-from explorer.strategy import REPLICA
+from explorer.sharding.result import ShardedLayers
+from explorer.strategy import REPLICA, Mesh
 from explorer.tasks.placement import Holders, SectionShape
 from explorer.tasks.program import GATHER, HOST, REDUCE, TRANSFER, B, F, I, Program, U, W
 
@@ -158,29 +160,29 @@ def _names(prepared: Prepared, section: int) -> set[str]:
 
 def _replicas(prepared: Prepared) -> float:
     """Return the bytes of exchanges of replicas: of n an all-reduce of S sends 2 (n-1) S, and ZeRO over k of
-    them (k-1) S a gather or a reduction, whose parts are padded, and 2 (n/k-1) S a sum over n/k groups.
+    them (k-1) S a gather or a reduction, whose parts are padded, and 2 (n/k-1) S a sum over n/k groups. Of a
+    lane every rank exchanges its own pieces, which may be unequal.
     """
     program, lanes, job = prepared.program, RankLanes(prepared.program), prepared.job
     weight_word = scalar_bytes(job.precision)
     word = scalar_bytes(job.gradient_precision or job.precision)
     held = _held_scalars(prepared)
-    ranks = prepared.case.lane_ranks
     found = 0.0
     for reduction in lanes.reductions.values():
         n, section = len(reduction.ranks), _first(program, reduction.group)
-        scalars = held[reduction.group]
+        each = held[reduction.group]
         if not section.zero or section.shards < 2:
-            found += 2 * (n - 1) * scalars * word * ranks
+            found += 2 * (n - 1) * sum(each) * word
             continue
         k = min(section.shards, n)
-        padded = -(-scalars // k) * k
-        found += ((k - 1) * n // k + 2 * (n // k - 1)) * padded * word * ranks
+        padded = sum(-(-scalars // k) * k for scalars in each)
+        found += ((k - 1) * n // k + 2 * (n // k - 1)) * padded * word
     for plan in (lanes.plan(lane) for lane in range(len(program.programs))):
         for gather in (item for items in plan.gathers for item in items if not item.moved):
             for g, group in enumerate(program.skeleton.holders):
                 if gather.piece in group.pieces:
                     k = min(_first(program, g).shards, len({lanes.lane_of[p] for p in group.pieces}))
-                    found += (k - 1) * -(-held[g] // k) * weight_word * ranks
+                    found += (k - 1) * sum(-(-scalars // k) for scalars in held[g]) * weight_word
     return found
 
 
@@ -188,16 +190,34 @@ def _first(program: Program, group: int) -> SectionShape:
     return program.skeleton.sections[program.skeleton.holders[group].pieces[0].section]
 
 
-def _held_scalars(prepared: Prepared) -> list[int]:
-    """Return, per holders group, the scalars of its parameters on one rank of a lane."""
+def _held_scalars(prepared: Prepared) -> list[list[int]]:
+    """Return, per holders group, the scalars of its parameters on every rank of a lane."""
     pricer = prepared.prices.pricer
     found = []
     for group, held in zip(program_groups(prepared), prepared.placement.held, strict=True):
         section = group.pieces[0].section
-        fraction, cut = pricer.shards(section).parameter_fraction, _cut(prepared, section)
+        cut = _cut(prepared, section)
         parameters = [(pricer.graph.parameters[p], cut.get(p, 1.0)) for p in held]
-        found.append(round(sum(fraction.get(p.name, 1.0) * part * p.elements for p, part in parameters)))
+        whole = {item.name: part * item.elements for item, part in parameters}
+        ranks = [shards.parameter_fraction for shards in _rank_shards(prepared, section)]
+        found.append([round(sum(own.get(name, 1.0) * n for name, n in whole.items())) for own in ranks])
     return found
+
+
+def _rank_shards(prepared: Prepared, section: int) -> list[ShardedLayers]:
+    """Return what every rank of a lane holds. The cost model has that of the largest piece: where units do
+    not divide, equal shares are dealt out here as unequal ones are.
+    """
+    pricer, ranks = prepared.prices.pricer, prepared.case.lane_ranks
+    stage = pricer.stages[section]
+    axes = [(name, size) for name, size in stage.meshes[0].axes if name != REPLICA and size > 1]
+    unequal = stage.axis_shares or tuple((name, (1.0,) * size) for name, size in axes if len(axes) == 1)
+    if not unequal or stage.shardings:
+        return [pricer.shards(section)] * ranks
+    lane = Mesh(devices=tuple(range(ranks)), axes=tuple(axes))
+    apart = replace(stage, axis_shares=unequal)
+    places = (lane.coordinates(rank)[unequal[0][0]] for rank in range(ranks))
+    return [sharded_of(pricer.graph, apart, place).shards for place in places]
 
 
 def _cut(prepared: Prepared, section: int) -> dict[int, float]:

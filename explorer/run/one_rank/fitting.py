@@ -121,6 +121,8 @@ def _dependent(graph: LayerGraph, stage: Stage) -> str:
         (stage.recompute not in ("none", FULL), f"{stage.recompute} recomputation"),
         (bool(partly_kept(graph, stage)), "layers recomputed otherwise than their block"),
         (any(own.on for own in exceptions_of(stage).values()), "activations of single layers on the host"),
+        (bool(stage.offload), f"{' and '.join(stage.offload)} in the host's memory"),
+        (stage.density < 1, "gradients and states of pruned weights only"),
         (bool(stage.slices), "layers cut into slices"),
         (cut and stage.zero >= SHARED_WEIGHTS, "its layers are cut, and ZeRO 3 gathers their pieces"),
         (cut and again, "its layers are cut, and computed again"),

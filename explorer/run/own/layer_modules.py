@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from explorer.base.errors import InputError
 from explorer.models.captured_program import LOSS, CapturedProgram
 from explorer.run.own.criterion import output_loss, token_loss
+from explorer.run.own.formal_arguments import formal_argument, valued_inputs, without_formal
 
 if TYPE_CHECKING:
     import torch
@@ -199,7 +200,7 @@ class _Builder:
             item = stack.pop()
             if item.name not in needed:
                 needed.add(item.name)
-                stack += [] if self._outside(item) else item.all_input_nodes
+                stack += [] if self._outside(item) else valued_inputs(item)
         for name in (name for name in self.nodes if name in needed):
             self._copy(self.nodes[name])
 
@@ -239,13 +240,20 @@ class _Builder:
 
         _check_repeatable(node)
         with self.graph.inserting_before(self.end):
-            made = self.graph.node_copy(node, lambda item: self.made[item.name])
+            formal = formal_argument(node)
+            if formal is None or formal.name in self.made:
+                made = self.graph.node_copy(node, self._made)
+            else:
+                made = without_formal(self.graph, node, self._made)
         _keep_everything(made)
         if self.in_fp64:
             lift_node(made)
         if self.device is not None:
             place_node(made, self.device)
         return made
+
+    def _made(self, node: Any) -> Any:
+        return self.made[node.name]
 
     def _call(self, function: Any, args: tuple[Any, ...]) -> Any:
         with self.graph.inserting_before(self.end):

@@ -141,7 +141,7 @@ class PieceLayer:
             elif node.op == "get_attr":
                 value[node], local[node] = getattr(self.layer.module, node.target), False
             elif node.op == "output":
-                made = _filled(node.args[0], value)
+                made = [value[item] if local[item] else self._cut(item, value[item]) for item in node.args[0]]
                 return dict(zip(self.layer.writes, made, strict=True))
             else:
                 local[node] = any(local[item] for item in node.all_input_nodes)
@@ -157,14 +157,18 @@ class PieceLayer:
             return False
         return tuple(x.shape) == self.pieces.shape(axes)
 
+    def _cut(self, node: Any, x: Any) -> Any:
+        """Return this rank's piece of what all ranks make alike (a table of positions), or all of it."""
+        axes = self._axes(node)
+        return x if axes is None or not self.pieces.splits(axes) else self.pieces.cut(x, axes)
+
     def _call(self, node: Any, value: Mapping[Any, Any], local: Mapping[Any, bool]) -> Any:
         if not local[node]:
             return node.target(*_filled(node.args, value), **_filled(node.kwargs, value))
         known = dict(value)
         for item in node.all_input_nodes:
-            axes = self._axes(item)
-            if not local[item] and axes is not None and self.pieces.splits(axes):
-                known[item] = self.pieces.cut(value[item], axes)
+            if not local[item]:
+                known[item] = self._cut(item, value[item])
         name = str(getattr(node.target, "_opname", getattr(node.target, "__name__", node.target)))
         known |= self._running(node, name, known)
         args = _filled(self._args(node, name), known)

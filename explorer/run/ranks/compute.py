@@ -177,8 +177,13 @@ class Compute(HeldWeights):
         source = self.lanes.sweeps.source(interval)
         if source is not None:
             return box.take(key, source).detach()
-        like = self._blank(key[-1], interval)
-        return torch.zeros_like(like) if box is self.backwards else first_guess(like)
+        if box is self.backwards:
+            return torch.zeros_like(self._blank(key[-1], interval))
+        return self._guess(key[-1], interval)
+
+    def _guess(self, key: int, interval: Interval) -> torch.Tensor:
+        """Return what stands for the values of a boundary before any were computed."""
+        return first_guess(self._blank(key, interval))
 
     def _run_units(
         self, piece: Piece, number: int, interval: Interval, inputs: dict[int, torch.Tensor]

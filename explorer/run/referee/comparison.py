@@ -6,6 +6,8 @@ a gradient that a rounding moves as far cannot be judged.
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from explorer.run.ranks.compute import Compute
@@ -26,8 +28,8 @@ def compare_with_emulation(run: Compute) -> dict[str, float]:
     errors of tiny gradients by those gradients.
 
     An error is a tensor's largest difference over its own largest entry (or `FLOOR` of the largest gradient
-    of all). `rounding` is how much a rounding of the weights changes the gradients of one process; 0 where
-    the errors are too small to ask.
+    of all), infinite where it is no number. `rounding` is how much a rounding of the weights changes the
+    gradients of one process; 0 where the errors are too small to ask, infinite where these are no numbers.
     """
     give_back_freed_memory()
     right = Emulation(run.case, run.device, wanted=run.pieces)
@@ -39,10 +41,10 @@ def compare_with_emulation(run: Compute) -> dict[str, float]:
     for (name, span), found in run.applied.items():
         expected = right.gradients.get((run.owner[name], name, span))
         if expected is None:
-            gradient = first = float("inf")
-            continue
+            # no loss depends on it: between stages zeros come back, in one process nothing does
+            expected = torch.zeros_like(right.weights[run.owner[name]][-1][name])
         scale = max(float(expected.abs().max()), FLOOR * largest, 1e-30)
-        error = float((found - run.share(name, expected)).abs().max()) / scale
+        error = _error(found, run.share(name, expected), scale)
         gradient = max(gradient, error)
         if span[0] == 0:
             first = max(first, error)
@@ -51,9 +53,7 @@ def compare_with_emulation(run: Compute) -> dict[str, float]:
         for name in run.names[piece]:
             expected, found = right.weights[piece][-1][name].detach(), run.present(name)
             scale = max(float(expected.abs().max()), 1e-30)
-            if found.numel():
-                error = float((found - run.share(name, expected)).abs().max())
-                weight = max(weight, error / scale)
+            weight = max(weight, _error(found, run.share(name, expected), scale))
     record = {
         "gradient": gradient,
         "first": first,
@@ -63,9 +63,21 @@ def compare_with_emulation(run: Compute) -> dict[str, float]:
         "loss_first": right.losses[0],
         "loss_last": right.losses[-1],
     }
+    sure = all(bool(g.isfinite().all()) for g in right.gradients.values())
     del right
-    record["rounding"] = _rounding(run.case, run.device) if SUSPECT < gradient < float("inf") else 0.0
+    if not sure:  # one process itself gives no numbers that others could be held to
+        record["rounding"] = float("inf")
+    else:
+        record["rounding"] = _rounding(run.case, run.device) if SUSPECT < gradient < float("inf") else 0.0
     return record
+
+
+def _error(found: torch.Tensor, expected: torch.Tensor, scale: float) -> float:
+    """Return the largest difference over a scale; infinite where either is no number."""
+    if not found.numel():
+        return 0.0
+    error = float((found - expected).abs().max()) / scale
+    return error if math.isfinite(error) else math.inf
 
 
 def _lacks(run: Compute, right: Emulation) -> bool:

@@ -15,6 +15,7 @@ import torch
 
 from explorer.run.lane_layout import LaneLayout
 from explorer.run.ranks.modules import DTYPES, Made, Samples, Weights
+from explorer.run.ranks.sweeps import first_guess
 from explorer.run.sharded.execution import Made as Output
 from explorer.run.sharded.execution import ShardedExecution
 from explorer.run.sharded.layout_model import LayoutModel
@@ -183,6 +184,13 @@ class LayoutUnits:
         maker = self.graph.index[self.graph.producer[tensor.name]]
         shape = self.execution((maker,), samples).resting_shape(tensor.name)
         return torch.empty(shape, dtype=self.dtype, device=device)
+
+    def guess(self, key: int, samples: int, device: torch.device) -> torch.Tensor:
+        """Return this rank's piece of what stands for a tensor before anything was computed."""
+        name = next(name for name, number in self.number_of.items() if number == key)
+        run = self.execution((self.graph.index[self.graph.producer[name]],), samples)
+        whole = first_guess(self.blank(key, samples, device).new_empty((samples, *run.shapes[name][1:])))
+        return self._cut_input(run, name, whole)
 
     def differentiable(self, key: int) -> bool:
         """Tell whether a gradient comes back for a tensor."""

@@ -77,7 +77,9 @@ def _try(run: OwnExecution, here: Here, layer: Layer) -> None:
             found=layer.name, allowed="--engine likeness",
         )  # fmt: skip
     try:
-        piece(reads, weights)
+        made = piece(reads, weights)
+        for use in layer.writes:
+            run.ways.to_layers(use.name, made[use.name], piece.pieces, run.program.samples)
     except (RuntimeError, ValueError, IndexError) as error:
         raise InputError(
             f"layer {layer.name!r} cannot be cut so: {str(error).splitlines()[0]}", key="layout",

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from explorer.base.errors import InputError
 from explorer.run.lane_layout import LaneLayout
 from explorer.run.own.own_model import OwnModel
 from explorer.run.ranks.compute import Compute
@@ -31,7 +30,6 @@ from explorer.run.sharded.layout_units import LayoutUnits
 from explorer.run.sharded.shard_lines import open_shards
 from explorer.run.spec import RunCase
 from explorer.tasks.placement import Piece
-from explorer.updates import PLAIN
 
 
 class ShardedCompute(Compute):
@@ -55,7 +53,6 @@ class ShardedCompute(Compute):
         shards: Mapping[int, tuple[int, ShardLines]],
     ) -> None:
         self.where, self.shards = where, shards
-        check_sharded(lanes)
         super().__init__(case, lanes, where.lane, where.mesh.device)
         self.last_reader = last_readers(self.plans[self.lane])
 
@@ -285,6 +282,12 @@ class ShardedCompute(Compute):
 
     # -- comparison and result --------------------------------------------------------------------
 
+    def _guess(self, key: int, interval: Interval) -> torch.Tensor:
+        """Return this rank's piece of it."""
+        if self.layers is None:
+            return super()._guess(key, interval)
+        return self.layers.guess(key, interval[1] - interval[0], self.device)
+
     def share(self, name: str, whole: torch.Tensor) -> torch.Tensor:
         """Return what of a parameter, or of its gradient, this rank answers for."""
         if self.layers is not None:
@@ -338,23 +341,3 @@ def open_sharded(case: RunCase, lanes: RankLanes, transport: Transport) -> Opene
     if where is None:
         return Opened(None, joined, None)
     return Opened(ShardedCompute(case, lanes, where, shards), joined, lanes.plan(where.lane))
-
-
-def check_sharded(lanes: RankLanes) -> None:
-    """Refuse orders and rules under which flat weights cannot be kept.
-
-    Raises:
-        InputError: ZeRO without flushes, or with an update rule of its own.
-    """
-    skeleton = lanes.program.skeleton
-    if not any(section.zero and section.shards > 1 for section in skeleton.sections):
-        return
-    if not lanes.program.order.flush:
-        raise InputError(
-            "weights are sharded over replicas under orders with flushes",
-            key="schedule", found="updates without flushes", allowed="gpipe, 1f1b, zb_h1, ...",
-        )  # fmt: skip
-    if any(group.update != PLAIN for group in skeleton.holders):
-        raise InputError(
-            "weights are sharded over replicas under one update rule", key="updates", allowed="plain"
-        )

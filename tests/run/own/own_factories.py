@@ -199,3 +199,90 @@ class Single(nn.Module):
 def single() -> Any:
     """A module that cannot be in bf16 as a whole."""
     return Single(), {"x": torch.zeros(1, 6)}
+
+
+class Scaled(nn.Module):
+    """A norm in fp32 that is cast to the data type of its input, as Gemma's is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(8))
+
+    def forward(self, x: Any) -> Any:
+        y = x.float()
+        y = y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + 1e-6)
+        return (y * (1 + self.weight.float())).type_as(x)
+
+
+class Casting(nn.Module):
+    """A norm that two layers read, each behind the cast at its end, and a constant of another's shape."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm = nn.Linear(6, 8), Scaled()
+        self.left, self.right, self.head = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 4)
+
+    def forward(self, x: Any) -> Any:
+        x = self.first(x)
+        y = self.norm(x)
+        y = torch.where(y > 0, self.left(y) * self.right(y), torch.zeros_like(x))
+        return self.head(y)
+
+
+def casting() -> Any:
+    """A user's module whose layers take data type and shape of tensors that they do not read."""
+    return Casting(), {"x": torch.zeros(1, 6)}
+
+
+class Gated(nn.Module):
+    """A layer that decides which way is taken, so that no loss depends on its weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.gate, self.second, self.head = (
+            nn.Linear(6, 8), nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 4),
+        )  # fmt: skip
+
+    def forward(self, x: Any) -> Any:
+        x = torch.tanh(self.first(x))
+        return self.head(torch.where(self.gate(x) > 0, self.second(x), x))
+
+
+def gated() -> Any:
+    """A user's module with weights that no loss depends on."""
+    return Gated(), {"x": torch.zeros(1, 6)}
+
+
+class Endless(nn.Module):
+    """A layer whose outputs are no numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.head = nn.Linear(6, 8), nn.Linear(8, 4)
+
+    def forward(self, x: Any) -> Any:
+        return self.head(torch.log(-torch.exp(self.first(x))))
+
+
+def endless() -> Any:
+    """A user's module that gives no numbers."""
+    return Endless(), {"x": torch.zeros(1, 6)}
+
+
+class Placed(nn.Module):
+    """Words at places that a buffer numbers: a layer that reads nothing of others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(20, 8), nn.Embedding(16, 8)
+        self.register_buffer("numbers", torch.arange(16).unsqueeze(0), persistent=False)
+        self.norm, self.head = nn.LayerNorm(8), nn.Linear(8, 4)
+
+    def forward(self, tokens: Any) -> Any:
+        x = self.words(tokens) + self.places(self.numbers[:, : tokens.shape[1]])
+        return self.head(self.norm(x))
+
+
+def placed() -> Any:
+    """A user's module with a table of positions of its own."""
+    return Placed(), {"tokens": torch.zeros(1, 8, dtype=torch.long)}

@@ -231,7 +231,7 @@ def test_peaks_are_within_5_per_cent(model: Any, shape: dict[str, int], gradient
         "bytes", scaled, scaled.strategy, uncalibrated(2), once=True, count_bytes=True, fewest=2
     )
     found = run(RunSpec(ranks=2, cases=(held.case,)))
-    for item in rank_memory(found, scaled):
+    for item in rank_memory(found, scaled, held.case.order):
         assert item.predicted_bytes == pytest.approx(item.measured_bytes, rel=0.05)
 
 

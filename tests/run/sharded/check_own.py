@@ -56,6 +56,8 @@ class Way(NamedTuple):
     """Ranks of the replicas over which experts are laid out; 0 for none."""
     several: bool = False
     """Whether every replica has two samples of a microbatch."""
+    shares: tuple[float, ...] = ()
+    """Of the ranks of a lane; equal if there are none."""
 
     @property
     def name(self) -> str:
@@ -63,6 +65,7 @@ class Way(NamedTuple):
         experts = f" experts {self.experts}" if self.experts else ""
         tiles = " in tiles" * self.tiles
         several = " several samples" * self.several
+        several += f" shares {self.shares}" if self.shares else ""
         return (
             f"{self.model} {self.pipeline} x {self.replicas} zero {self.zero}{axes}{experts}{tiles}{several}"
         )
@@ -101,11 +104,14 @@ LANES = (
     Way("llama", 1, 1, 0, layout=TWO, axes=TENSOR),
     Way("llama", 1, 1, 0, layout=SEQUENCE, axes=TENSOR, dtype="fp32"),
     Way("skip", 1, 1, 0, layout=WIDTH, axes=TENSOR),
+    Way("placed", 1, 1, 0, layout=(("seq", "tensor"),), axes=TENSOR),
     Way("gpt", 1, 1, 0, layout=(("embed", "tensor"),), axes=TENSOR),
     Way("gpt", 1, 1, 0, layout=CONTEXT, axes=TENSOR),
     Way("gpt", 2, 1, 0, layout=TWO, axes=TENSOR),
     Way("gpt", 2, 1, 0, layout=SEQUENCE, axes=TENSOR, schedule="zb_h1"),
+    Way("gpt", 2, 1, 0, layout=SEQUENCE, axes=TENSOR, schedule="layer_parallel"),
     Way("gpt", 1, 2, 3, layout=SEQUENCE, axes=TENSOR),
+    *(Way("gpt", 1, 2, zero, layout=WIDTH, axes=TENSOR, shares=(1.0, 3.0)) for zero in (0, 1, 3)),
     Way("gpt", 1, 1, 0, layout=SEQUENCE, axes=(("tensor", 4),)),
     Way("llama", 2, 1, 0, layout=SEQUENCE, axes=TENSOR),
 )
@@ -179,8 +185,8 @@ def model(name: str, dtype: str) -> OwnSource:
     if name in ("gpt", "llama"):
         reference, settings, tokens = {"gpt": GPT, "llama": LLAMA}[name]
         return source(reference, settings, tokens, dtype)
-    if name == "skip":
-        return source(f"{FACTORIES}:skip", dtype=dtype)
+    if name in ("skip", "placed"):
+        return source(f"{FACTORIES}:{name}", dtype=dtype)
     if name == "resnet":
         return small_resnet(dtype)
     return configured(name, dtype) if name in CONFIGS else full_width(name.removeprefix("wide "), dtype)
@@ -194,7 +200,8 @@ def laid_out(way: Way) -> OwnSource:
         named = {layer.name: layer.name for layer in own.graph.layers}
         planned = planned_layers(own.graph, named, plan, {dim for dim, _ in way.layout})
     tiles = tuple(name for name, _ in way.axes) if way.tiles else ()
-    made = replace(own.model, layout=way.layout, axes=way.axes, planned=planned, tiles=tiles)
+    uneven = ((way.axes[0][0], way.shares),) if way.shares else ()
+    made = replace(own.model, layout=way.layout, axes=way.axes, planned=planned, tiles=tiles, uneven=uneven)
     return own._replace(model=made, graph=as_planned(own.graph, planned))
 
 
@@ -211,6 +218,7 @@ def prepared(way: Way) -> Prepared:
     stages = tuple(
         replace(
             stage, zero=way.zero, zero_replicas=way.together, layout=way.layout,
+            axis_shares=own.model.uneven,
             overlap=tuple((name, "tiles") for name, _ in way.axes) if way.tiles else (),
             meshes=(
                 Mesh(
