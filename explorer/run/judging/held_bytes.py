@@ -173,7 +173,7 @@ class _Replay:
         """
         if task.op not in section.saved or not section.flat.scattered:
             return 0.0
-        first = 0.0 if task.piece in self.sums else section.flat.part
+        first = section.piled if task.piece in self.sums else section.flat.part
         again = any(item.piece == task.piece and not item.moved for item in self.plan.gathers[position + 1])
         gone = self.gathered[task.piece] == self.last_readers[task.task].count(task.piece) and not again
         working = 0.0 if gone else section.flat.working
@@ -186,7 +186,7 @@ class _Replay:
         if task.op in ("B", "I"):
             self.leaves[task.piece] -= len(task.numbers)
         if task.op in ("B", "W"):
-            self.sums[task.piece] = section.gradients
+            self.sums[task.piece] = max(0.0, section.gradients - section.piled)
             self.piled[task.piece] += 1
         self.gathered.subtract(self.last_readers[task.task])
         if task.op == "U":

@@ -16,6 +16,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from explorer.base.errors import RunError
+from explorer.run.gpus import count_gpus, on_gpus
 from explorer.run.ranks.lane import Wire
 from explorer.run.ranks.outbox import Outbox
 
@@ -93,7 +95,7 @@ class Transport:
     def barrier(self) -> None:
         """Wait for all ranks."""
         if self.ranks > 1:
-            dist.barrier()
+            dist.barrier(device_ids=[self.device.index] if self.device.type == "cuda" else None)
 
     def largest(self, value: float) -> float:
         """Return the largest of a number over all ranks."""
@@ -105,14 +107,18 @@ class Transport:
 
 
 def connect(timeout_s: float, device: str) -> Transport:
-    """Join the process group of this launch: NCCL if every rank has a GPU of its own, else gloo."""
+    """Join the process group of this launch: NCCL if every rank has a GPU of its own, else gloo.
+
+    Raises:
+        RunError: GPUs are asked for, and this rank has none.
+    """
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     local = int(os.environ.get("LOCAL_RANK", rank))
-    on_gpu = device == "cuda" or (
-        device == "auto"
-        and torch.cuda.is_available()
-        and torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", ranks))
-    )
+    on_gpu = on_gpus(device)
+    if on_gpu and local >= (here := count_gpus()):
+        raise RunError(
+            f"rank {local} has no GPU of its own: {here} here; ask for fewer ranks, or for the CPU"
+        )
     where = torch.device("cuda", local) if on_gpu else torch.device("cpu")
     if on_gpu:
         torch.cuda.set_device(where)

@@ -12,6 +12,8 @@ import torch
 import torch.distributed as dist
 
 from explorer.run.cases.build import Prepared
+from explorer.run.judging.calibrate import uncalibrated
+from explorer.run.judging.cost_check import priced_by
 from explorer.run.judging.held_bytes import predicted_bytes
 from explorer.run.own.own_source import OwnSource
 from explorer.run.ranks.allocated import counted, prepare_counting
@@ -57,8 +59,9 @@ def peak_of(made: Prepared, own: OwnSource) -> dict[str, Any]:
     compute.reset()
     with counted(CPU, compute.held()) as peak:
         Interpreter(plan, compute, transport, HOOKS).run(time.perf_counter())
-    lane = dist.get_rank() // run.case.lane_ranks
-    return {"counted": peak.peak, "predicted": predicted_bytes(run, own.eager)[lane]}
+    priced = priced_by(run, own.eager, run.strategy, uncalibrated(dist.get_world_size()))
+    predicted = predicted_bytes(priced, own.eager)[dist.get_rank() // run.case.lane_ranks]
+    return {"counted": peak.peak, "predicted": predicted}
 
 
 LANES = (

@@ -14,9 +14,10 @@ def test_peaks_under_zero(ranks: int) -> None:
     rows = [row for rank in on_ranks(ranks, "tests.run.sharded.check_bytes:zero") for row in rank]
     assert {row["level"] for row in rows} == {0, 1, 2, 3}
     for row in rows:
-        if row["model"] == "tied" and row["stages"] == 2 and row["level"] == 3:
-            continue  # 7 % too much are predicted for the first stage
-        bound = 0.05 if row["model"] == "tied" else 0.02  # a tensor as large as its logits is not predicted
+        if (row["model"], row["stages"], row["level"]) == ("tied", 2, 3):
+            continue  # 7 % too much are predicted for its first stage
+        # from stage to stage a message may be on its way a little longer
+        bound = 0.02 if row["stages"] == 1 else 0.05
         assert row["counted"] == pytest.approx(row["predicted"], rel=bound), row
         if row["model"] == "gpt" and row["level"] > 1 and row["stages"] == 1:
             # the whole, flat gradients and gradients, and of a part the weights, their states and a sum
@@ -27,4 +28,4 @@ def test_peaks_of_a_lanes_ranks() -> None:
     rows = [row for rank in on_ranks(2, "tests.run.sharded.check_bytes:lanes") for row in rank]
     assert {row["model"] for row in rows} == {"llama", "tied", "mixtral"}
     for row in rows:
-        assert row["counted"] == pytest.approx(row["predicted"], rel=0.05), row
+        assert row["counted"] == pytest.approx(row["predicted"], rel=0.02), row
