@@ -42,6 +42,7 @@ class Shape:
     replicas: int = 1
     batch: int = 8
     optimizer: str = "adam"
+    recompute: str = "none"
 
 
 SHAPES = {
@@ -54,6 +55,9 @@ SHAPES = {
     "exchange": Shape("llama", LLAMA, 64, "1f1b", stages=1, replicas=2),
     "tied": Shape("gpt", GPT, 16, "gpipe", stages=1, replicas=2),
     "scores as operators": Shape("t5", {}, 16, "gpipe"),
+    "made again": Shape("llama", LLAMA, 64, "1f1b", recompute="full"),
+    "made again in GPipe": Shape("llama", LLAMA, 64, "gpipe", recompute="full"),
+    "convolutions made again": Shape("resnet50", RESNET, None, "1f1b", recompute="full"),
     "convolutions": Shape("resnet50", RESNET, None, "gpipe"),
 }
 
@@ -68,10 +72,9 @@ def opened(shape: Shape) -> OwnSource:
 def made(shape: Shape) -> tuple[Prepared, OwnSource]:
     own = opened(shape)
     size = shape.batch // 8 * shape.replicas
-    plain = case(
-        own, cut(own, shape.stages, shape.replicas, size=size), shape.schedule, batch=shape.batch,
-        optimizer=shape.optimizer,
-    )  # fmt: skip
+    cuts = cut(own, shape.stages, shape.replicas, size=size)
+    stages = tuple(replace(stage, recompute=shape.recompute) for stage in cuts)
+    plain = case(own, stages, shape.schedule, batch=shape.batch, optimizer=shape.optimizer)
     return replace(plain, case=replace(plain.case, check=False)), own
 
 

@@ -106,6 +106,12 @@ class PieceLayers:
         found[saved] = np.minimum(found, kept)[saved]
         return float(found.sum())
 
+    def remade(self) -> float:
+        """Return the bytes that a backward makes again which finds the piece's inputs and nothing else."""
+        arrays = self.arrays
+        saved = np.unique(arrays.saves.item[self.place[arrays.saves.layer] >= 0])
+        return float((self.sizes - np.minimum(self.sizes, self.arriving()))[saved].sum())
+
 
 def first_half_bytes(piece: PieceLayers) -> float:
     """Return the most bytes that the first half of a split backward makes beyond what it has given back: what

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from explorer.actions import RECOMPUTE
 from explorer.graph import LayerGraph
 from explorer.run.cases.build import Prepared
 from explorer.run.judging.backward_bytes import PieceLayers, backward_bytes, first_half_bytes
@@ -65,10 +66,14 @@ def predicted_bytes(priced: Prepared, graph: LayerGraph | None = None) -> list[f
     exchanged = _exchanged_bytes(priced)
     found = []
     for lane, held in enumerate(derived(priced.program).sections):
-        sections = {section: _Section(priced, graph, section, samples) for section, samples in held}
+        plan = lanes.plan(lane)
+        apart = any(task.op == RECOMPUTE for task in plan.tasks)
+        sections = {
+            section: _Section(priced, graph, section, samples, apart=apart) for section, samples in held
+        }
         for section in sections.values():
             section.piled = _piled_bytes(lanes, section, exchanged)
-        replay = _Replay(priced, lanes.plan(lane), sections, parts[lane], during)
+        replay = _Replay(priced, plan, sections, parts[lane], during)
         found.append(max(replay.peak(), _update_bytes(priced, graph, held, exchanged)))
     return found
 
@@ -76,7 +81,18 @@ def predicted_bytes(priced: Prepared, graph: LayerGraph | None = None) -> list[f
 class _Section:
     """What one section adds while it works."""
 
-    def __init__(self, priced: Prepared, graph: LayerGraph | None, section: int, samples: float) -> None:
+    def __init__(
+        self, priced: Prepared, graph: LayerGraph | None, section: int, samples: float, *, apart: bool
+    ) -> None:
+        """Ask for what the layers of a section take.
+
+        Args:
+            priced: the program.
+            graph: its layers; None if they are unknown.
+            section: the section.
+            samples: samples of a microbatch.
+            apart: whether tasks of their own make activations again: then a plan's count is what is known.
+        """
         shape, own, model = (
             priced.program.skeleton.sections[section], priced.prices.memory[section], priced.case.model,
         )  # fmt: skip
@@ -88,7 +104,7 @@ class _Section:
         self.number, self.piled = section, 0.0
         """Its number; bytes of a microbatch's gradients that wait until others join in their sum."""
         self.leaves = self.inputs = 0.0
-        self.known = False
+        self.known = self.remakes = False
         waiting = own.waiting_bytes_per_sample * samples
         parts = 2 * _shared_bytes(priced, graph, section)
         made = (self.flat.made or cast.made * self.gradients) + cast.adding + parts
@@ -102,7 +118,7 @@ class _Section:
         """Bytes of a gradient that an update casts."""
         self.made = made_bytes(priced, graph, section)
         """Weights that it makes for its reads."""
-        if graph is None or model is None or shape.full_recompute or again:
+        if graph is None or model is None or again or (apart and shape.full_recompute):
             return
         piece = PieceLayers(
             graph=graph, layers=tuple(priced.placement.layers[section].tolist()), samples=samples,
@@ -112,6 +128,10 @@ class _Section:
         self.backward = backward_bytes(piece, cast.adding)
         self.inputs = first_half_bytes(piece)
         self.leaves = piece.unsaved_inputs()
+        self.remakes = shape.full_recompute
+        if self.remakes:  # a rank keeps inputs alone, and makes all of a piece again, not block by block
+            self.backward += piece.remade()
+            self.leaves = float(piece.arriving().sum()) - self.saved["B"]
 
 
 class _Replay:
@@ -153,7 +173,8 @@ class _Replay:
             before, during = self.during[task.task]
             # weights are read before a forward makes activations, or a backward gradients
             reading = before + (section.made.reading if task.op in ("F", "B") else 0.0)
-            working = during + self._inside(position, task, section)
+            level = before if section.remakes else during
+            working = level + self._inside(position, task, section)
             most = max(most, self.always + held + max(reading, working))
             self._after(task, section)
         return most
@@ -283,18 +304,22 @@ def _shared_bytes(priced: Prepared, graph: LayerGraph | None, section: int) -> f
 def rank_bytes(
     priced: Prepared, rows: Sequence[Sequence[Mapping[str, Any]]], graph: LayerGraph | None = None
 ) -> list[RankBytes]:
-    """Return predicted and counted peaks.
+    """Return predicted and counted peaks: of a lane of several ranks of the one that holds most, since the
+    prediction is about the largest pieces.
 
     Args:
         priced: the program.
         rows: per rank, the records of the counted case.
         graph: as for `predicted_bytes`.
     """
-    return [
-        RankBytes(rank=rank, predicted_bytes=expected, measured_bytes=float(own[0]["peak_bytes"]))
-        for rank, (expected, own) in enumerate(zip(predicted_bytes(priced, graph), rows, strict=False))
-        if own and own[0].get("peak_bytes")
-    ]
+    each, found = priced.case.lane_ranks, []
+    for lane, expected in enumerate(predicted_bytes(priced, graph)):
+        ranks = range(lane * each, min((lane + 1) * each, len(rows)))
+        peaks = {rank: float(rows[rank][0].get("peak_bytes", 0.0)) for rank in ranks if rows[rank]}
+        if any(peaks.values()):
+            most = max(peaks, key=lambda rank: peaks[rank])
+            found.append(RankBytes(rank=most, predicted_bytes=expected, measured_bytes=peaks[most]))
+    return found
 
 
 __all__ = ["RankBytes", "predicted_bytes", "rank_bytes"]

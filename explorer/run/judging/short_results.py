@@ -204,9 +204,7 @@ def rank_memory(result: RunResult, scaled: Scaled, order: Order) -> list[RankByt
     if run.job.gradient_precision:  # a runtime that writes no placeholders where gradients are wider
         run = replace(run, job=replace(run.job, framework=OURS))
     priced = priced_by(run, graph, _by_operator(scaled, scaled.strategy, graph), rough)
-    rows = by_lane(run, [rank["cases"]["bytes"] for rank in result.ranks])
-    found = rank_bytes(priced, rows, graph)
-    return [replace(item, rank=item.rank * run.case.lane_ranks) for item in found]
+    return rank_bytes(priced, [rank["cases"]["bytes"] for rank in result.ranks], graph)
 
 
 def _stage_times(
