@@ -80,11 +80,14 @@ def _try(run: OwnExecution, here: Here, layer: Layer) -> None:
         made = piece(reads, weights)
         for use in layer.writes:
             run.ways.to_layers(use.name, made[use.name], piece.pieces, run.program.samples)
-    except (RuntimeError, ValueError, IndexError) as error:
+    except (RuntimeError, ValueError, IndexError):
+        pieces = ", ".join(f"{name} of {tuple(item.shape)}" for name, item in {**reads, **weights}.items())
         raise InputError(
-            f"layer {layer.name!r} cannot be cut so: {str(error).splitlines()[0]}", key="layout",
-            found=layer.name, allowed="another layout of this layer, or --engine likeness",
-        ) from None  # fmt: skip
+            f"layer {layer.name!r} cannot be cut so: its operators do not run on pieces ({pieces})",
+            key="layout",
+            found=layer.name,
+            allowed="another layout of this layer, or --engine likeness",
+        ) from None
 
 
 def _dtype(run: OwnExecution) -> torch.dtype:
@@ -112,11 +115,13 @@ def _require_alike(model: OwnModel, whole: OwnExecution, here: Here, data: Sampl
     reads, weights = drawn(whole, data, layer)
     try:
         made = compute_by_kind(here, reads, weights)
-    except (RuntimeError, ValueError, IndexError, InputError) as error:
+    except (RuntimeError, ValueError, IndexError, InputError):
         raise InputError(
-            f"layer {layer.name!r} is none that its kind computes: {str(error).splitlines()[0]}",
-            key="layout", found=layer.name, allowed="another layout of this layer, or --engine likeness",
-        ) from None  # fmt: skip
+            f"layer {layer.name!r} does not read what pieces of kind {layer.kind!r} are computed from",
+            key="layout",
+            found=layer.name,
+            allowed="another layout of this layer, or --engine likeness",
+        ) from None
     found = made if isinstance(made, tuple) else (made,)
     for one, other in zip(found, by_operators(whole, layer, reads, weights), strict=True):
         # a module's loss may be the mean over its samples
