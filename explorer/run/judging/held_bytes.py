@@ -32,6 +32,7 @@ from explorer.run.judging.flat_bytes import flat_bytes
 from explorer.run.judging.made_bytes import made_bytes
 from explorer.run.judging.piece_shares import piece_shares
 from explorer.run.ranks.gathered import last_readers
+from explorer.run.ranks.in_step import in_step
 from explorer.run.ranks.lane import WINDOW, LanePlan, LaneTask, RankLanes, Transfer, Wire
 from explorer.simulation.lane_memory import MEMORY_PARTS, activation_changes, memory_by_lane
 from explorer.tasks.placement import Piece
@@ -305,13 +306,18 @@ def rank_bytes(
     priced: Prepared, rows: Sequence[Sequence[Mapping[str, Any]]], graph: LayerGraph | None = None
 ) -> list[RankBytes]:
     """Return predicted and counted peaks: of a lane of several ranks of the one that holds most, since the
-    prediction is about the largest pieces.
+    prediction is about the largest pieces; none where any number of reductions may be under way (ZeRO 2 and 3
+    over replicas that do not run in step, whose ranks cannot wait for each other).
 
     Args:
         priced: the program.
         rows: per rank, the records of the counted case.
         graph: as for `predicted_bytes`.
     """
+    lanes = RankLanes(priced.program)
+    scatters = any(section.zero > 1 and section.shards > 1 for section in priced.program.skeleton.sections)
+    if scatters and not in_step([lanes.plan(i) for i in range(len(priced.program.programs))]):
+        return []
     each, found = priced.case.lane_ranks, []
     for lane, expected in enumerate(predicted_bytes(priced, graph)):
         ranks = range(lane * each, min((lane + 1) * each, len(rows)))
