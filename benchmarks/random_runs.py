@@ -8,10 +8,9 @@ with several inputs, outputs, tied weights or skip connections) and a strategy: 
 context and expert ranks, ZeRO, recomputation, offload, schedule and its options, uneven cuts, shares and
 replicas, update rules, slices, tiles, batch, optimizer, precision. It then runs as `explorer validate` runs
 it, on ranks that are forked from this process (with `--processes` as torchrun starts them). Asked of each:
-gradients and weights of one process, bytes sent as predicted, peak bytes within 5 % of the prediction
-(reported, not asked, where it is a lower bound); or, of a plan that cannot run, one line before anything
-starts. Prints a line for each plan that does otherwise, and a table of how plans ended by model and by
-feature. Ends with 1 if there is any such line.
+gradients and weights of one process, bytes sent as predicted, peak bytes within 5 % of the prediction; or,
+of a plan that cannot run, one line before anything starts. Prints a line for each plan that does otherwise,
+and a table of how plans ended by model and by feature. Ends with 1 if there is any such line.
 """
 
 from __future__ import annotations
@@ -64,7 +63,6 @@ class Ended:
     said: str = ""
     gradient: float = 0.0
     memory_pct: float = 0.0
-    bound: bool = False
     took_s: float = 0.0
     features: list[str] = field(default_factory=list)
 
@@ -176,9 +174,9 @@ def judged(ended: Ended, found: Comparison, compared: float) -> None:
     errors = [(100 * (m.predicted_bytes / m.measured_bytes - 1), m) for m in found.memory if m.measured_bytes]
     if errors:
         worst, item = max(errors, key=lambda pair: abs(pair[1].predicted_bytes - pair[1].measured_bytes))
-        ended.memory_pct, ended.bound = worst, any(m.at_least for m in found.memory)
+        ended.memory_pct = worst
         wide = abs(item.predicted_bytes - item.measured_bytes) > MEMORY_BYTES
-        if abs(worst) > MEMORY_PCT and wide and not ended.bound:
+        if abs(worst) > MEMORY_PCT and wide:
             ended.how = "memory"
             ended.said = f"rank {item.rank}: {item.predicted_bytes:.0f} predicted, {item.measured_bytes:.0f}"
     if wrong := [item for item in found.sent if not item.equal]:

@@ -106,3 +106,19 @@ def zero() -> list[dict[str, Any]]:
             row = {"model": name, "level": level, "stages": stages, "weights": weights}
             found.append({**row, **peak_of(made, own)})
     return found
+
+
+CHUNKS = ("interleaved_1f1b", "breadth_first")
+"""Schedules of two chunks on a lane: gradients are scattered after each microbatch, or once after several."""
+
+
+def chunks() -> list[dict[str, Any]]:
+    """Peaks of lanes of two chunks whose gradients, or weights as well, are shared by pairs of replicas."""
+    prepare_counting()
+    found, ranks, own = [], dist.get_world_size(), model("gpt")
+    for schedule, level in product(CHUNKS, (2, 3)):
+        plain = cut(own, 1, ranks, chunks=2, size=4 * ranks)
+        stages = tuple(replace(stage, zero=level, zero_replicas=2) for stage in plain)
+        made = case(own, stages, schedule, batch=16 * ranks, optimizer="adam")
+        found.append({"schedule": schedule, "level": level, **peak_of(made, own)})
+    return found
