@@ -55,6 +55,7 @@ class ShardedCompute(Compute):
         self.where, self.shards = where, shards
         super().__init__(case, lanes, where.lane, where.mesh.device)
         self.last_reader = last_readers(self.plans[self.lane])
+        self.in_step = {g: self._is_in_step(g) for g in shards}
 
     def _open_units(self) -> Units:
         self.layers: LayoutUnits | None = None
@@ -109,6 +110,22 @@ class ShardedCompute(Compute):
                 if (len(parts) == 1 and mine if name in apart else len(parts) == lanes)
             )  # fmt: skip
         return found
+
+    def _is_in_step(self, group: int) -> bool:
+        """Tell whether the lanes of a group's parts do the same, microbatch by microbatch.
+
+        Only then may one wait for a reduction that it has joined before it goes on: what the others do before
+        they join, it has done. Where replicas take turns, a lane joins those of others' microbatches early,
+        even before an update that the others need to go on.
+        """
+        holders = list(dict.fromkeys(self.lanes.lane_of[p] for p in self.skeleton.holders[group].pieces))
+        k = self.shards[group][1].size
+        first = holders.index(self.lane) // k * k
+        orders = {
+            tuple((t.op, t.piece.section, t.piece.copy, t.numbers, t.step) for t in self.plans[lane].tasks)
+            for lane in holders[first : first + k]
+        }
+        return len(orders) == 1
 
     # -- gathers ----------------------------------------------------------------------------------
 
@@ -207,7 +224,8 @@ class ShardedCompute(Compute):
         self._gather_sums(members, names)
         if item.group not in self.zero:
             return super().contribution(item)
-        while self.under_way[item.group]:  # one at most, as in FSDP2: each holds the gradients twice
+        # one at most, as in FSDP2: each holds the gradients twice
+        while self.in_step[item.group] and self.under_way[item.group]:
             self._take_part(item.group)
         mine: Gradients = {}
         for (piece, _), sums in self.sums.items():
@@ -229,9 +247,10 @@ class ShardedCompute(Compute):
         """Take in the parts of reductions that have ended, whose flat gradients nobody needs any more.
 
         Where bytes are counted, all are waited for, as at the end of a backward of FSDP2: how long one lasts
-        beside the next microbatch is for no clock to decide. Where time is measured nothing is waited for.
+        beside the next microbatch is for no clock to decide. Where time is measured, or replicas take turns,
+        nothing is waited for.
         """
-        waiting, counts = self.under_way[group], self.case.count_bytes
+        waiting, counts = self.under_way[group], self.case.count_bytes and self.in_step[group]
         while waiting and (counts or waiting[0][0] is None or waiting[0][0].is_completed()):
             self._take_part(group)
 

@@ -38,3 +38,11 @@ def test_peaks_of_several_chunks_under_zero(ranks: int) -> None:
     assert len(rows) == 4 * ranks
     for row in rows:
         assert row["counted"] == pytest.approx(row["predicted"], rel=0.03), row
+
+
+@pytest.mark.parametrize("ranks", [3, 4])
+def test_replicas_that_take_turns_wait_in_no_circle(ranks: int) -> None:
+    """One joins reductions of the others' microbatches before the update without which they cannot go on."""
+    feeding, *_ = on_ranks(ranks, "tests.run.sharded.check_bytes:turns")
+    for row in feeding:  # replicas hold more: zeros of every reduction that they join early
+        assert row["counted"] == pytest.approx(row["predicted"], rel=0.02), row
