@@ -16,6 +16,7 @@ from explorer.run.judging.calibrate import uncalibrated
 from explorer.run.judging.cost_check import priced_by
 from explorer.run.judging.held_bytes import predicted_bytes
 from explorer.run.own.own_source import OwnSource, own_source
+from explorer.run.ranks import allocated
 from explorer.run.ranks.allocated import bytes_of, counted
 from explorer.run.ranks.compute import Compute
 from explorer.run.ranks.lane import RankLanes
@@ -98,6 +99,17 @@ def test_what_a_count_starts_with_may_go() -> None:
         held[0] = held[0] + 1
         held[0] = held[0] + 1
     assert found.peak == pytest.approx(2 * 4 * size, rel=0.01)
+
+
+def test_a_tensor_that_somebody_keeps_is_not_waited_for_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As autograd keeps what a product saves."""
+    monkeypatch.setattr(allocated, "LET_GO_S", 0.01)
+    kept, leaf = torch.ones(3), torch.ones(3, requires_grad=True)
+    before = kept._use_count()
+    with allocated.until_let_go(kept):
+        product = kept * leaf
+    assert kept._use_count() > before
+    assert product.grad_fn is not None
 
 
 def test_outputs_that_were_sent_do_not_stay() -> None:

@@ -19,7 +19,7 @@ PEER_S, PAUSE_S = 60.0, 0.005
 class Work:
     """A send that ends when it is told to."""
 
-    def __init__(self, error: RuntimeError | None = None) -> None:
+    def __init__(self, error: Exception | None = None) -> None:
         self.ended, self.error = threading.Event(), error
 
     def wait(self) -> None:
@@ -72,6 +72,14 @@ def test_what_could_not_be_sent_is_said_where_it_was_sent() -> None:
         outbox = filled(False, *works)
         with pytest.raises(RuntimeError, match="Connection closed by peer"):
             outbox.finish() if finish else until_held(outbox, 0)
+
+
+def test_any_error_of_a_send_ends_the_wait_for_it() -> None:
+    work = Work(IndexError("no such rank"))
+    work.ended.set()
+    outbox = filled(False, work)
+    with pytest.raises(IndexError, match="no such rank"):
+        until_held(outbox, 0)
 
 
 def messages_there_and_back() -> list[int]:

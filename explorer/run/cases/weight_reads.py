@@ -43,7 +43,8 @@ def require_computable(program: Program) -> None:
     Raises:
         InputError: values of a sweep that several others read, a reduction that is not an all-reduce, weights
             that replicas share (ZeRO) under an order without flushes or another update rule than the plain
-            one, or a backward on other weights than those of its forward that is split or recomputes.
+            one, or unevenly with another stage, or a backward on other weights than those of its forward that
+            is split or recomputes.
     """
     order = program.order
     dry = "; a dry run (engine dry) plays its times"
@@ -86,6 +87,15 @@ def _require_flat(program: Program, dry: str) -> None:
             f"weights that replicas share (ZeRO) cannot be run yet under the update rule {rules[0]}{dry}",
             key="updates", found=rules[0], allowed=f"zero 0, or {PLAIN.rule}",
         )  # fmt: skip
+    lanes = RankLanes(program).lane_of
+    for group in skeleton.holders:
+        first, count = skeleton.sections[group.pieces[0].section], len({lanes[p] for p in group.pieces})
+        if first.zero and first.shards > 1 and count % min(first.shards, count):
+            raise InputError(
+                f"{count} ranks hold a weight of several stages, of which {first.shards} share parts (ZeRO):"
+                f" they cannot be dealt out evenly yet{dry}",
+                key="zero", found=count, allowed=f"zero 0, or a multiple of {first.shards} ranks",
+            )  # fmt: skip
 
 
 def require_blocks(case: RunCase, program: Program) -> None:

@@ -17,7 +17,7 @@ and weights that a read rule makes in `made_bytes`; layers of a backward in `bac
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,8 +32,8 @@ from explorer.run.judging.flat_bytes import flat_bytes
 from explorer.run.judging.made_bytes import made_bytes
 from explorer.run.judging.piece_shares import piece_shares
 from explorer.run.ranks.gathered import last_readers
-from explorer.run.ranks.in_step import in_step
 from explorer.run.ranks.lane import WINDOW, LanePlan, LaneTask, RankLanes, Transfer, Wire
+from explorer.run.ranks.shard_rows import in_step, rows_of, sharded_groups
 from explorer.simulation.lane_memory import MEMORY_PARTS, activation_changes, memory_by_lane
 from explorer.tasks.placement import Piece
 from explorer.tasks.program import REDUCE
@@ -100,8 +100,10 @@ class _Section:
         self.flat, cast = flat_bytes(priced, section), cast_bytes(priced, graph, section)
         again = bool(priced.case.again and priced.case.again[section])
         self.gradients, self.version = own.gradient_bytes, own.version_bytes
-        self.gathers = own.buffer_bytes if self.flat.working else 0.0
-        """Bytes of what a plan gathers at a time, in place of which all of it is gathered."""
+        blocks = 0.0 if self.flat.scattered else own.buffer_bytes
+        self.buffers = own.buffer_bytes_per_sample * samples + blocks
+        """Bytes of what layers make for a moment, and of a plan's buffers, but for those of ZeRO: in place of
+        blocks all weights are gathered here, and all gradients scattered."""
         self.number, self.piled = section, 0.0
         """Its number; bytes of a microbatch's gradients that wait until others join in their sum."""
         self.leaves = self.inputs = 0.0
@@ -149,12 +151,14 @@ class _Replay:
         self.priced, self.plan, self.sections, self.during = priced, plan, sections, during
         self.always = float(sum(parts[_PART[name]] for name in ("weights", "versions", "optimizer")))
         self.always += sum(section.made.beyond + section.flat.always for section in sections.values())
-        self.buffers = float(parts[_PART["buffers"]])
         self.sums: dict[Piece, float] = {}
+        self.whole: dict[Piece, float] = {}
+        """Sums of whole gradients: some orders scatter them once in several microbatches."""
         self.leaves: Counter[Piece] = Counter()
         self.piled: Counter[Piece] = Counter()
         self.gathered: Counter[Piece] = Counter()
         """Gathers of weights that count: those of a piece are there as long as there is one."""
+        self.holders = priced.program.skeleton.holders
         self.last_readers = last_readers(plan)
         self.delivered: Counter[Wire] = Counter()
         self.sent = 0.0
@@ -167,7 +171,8 @@ class _Replay:
         for position, task in enumerate(self.plan.tasks):
             self.delivered.update(item.wire for item in task.receives)
             section = self.sections[task.piece.section]
-            held = sum(self.sums.values()) + self._messages(position)
+            held = self.always + self._messages(position)
+            held += sum(self.sums.values()) + sum(self.whole.values())
             held += sum(self.sections[p.section].leaves * n for p, n in self.leaves.items())
             held += sum(self.sections[p.section].piled * n for p, n in self.piled.items())
             self.gathered.update(item.piece for item in self.plan.gathers[position] if not item.moved)
@@ -175,42 +180,57 @@ class _Replay:
             # weights are read before a forward makes activations, or a backward gradients
             reading = before + (section.made.reading if task.op in ("F", "B") else 0.0)
             level = before if section.remakes else during
-            working = level + self._inside(position, task, section)
-            most = max(most, self.always + held + max(reading, working))
-            self._after(task, section)
+            working = level + self._inside(task, section) + self._gathered_bytes()
+            most = max(most, held + max(reading, working))
+            self.gathered.subtract(self.last_readers[task.task])
+            scatters = self._scatters(position + 1, task)
+            if scatters:
+                most = max(most, held + during + self._scattering(position, task, section))
+            self._after(task, section, scatters=scatters)
         return most
 
-    def _inside(self, position: int, task: LaneTask, section: _Section) -> float:
+    def _inside(self, task: LaneTask, section: _Section) -> float:
         """Return the bytes that a task makes on top of what is there when it begins."""
         if task.op == "U":
             return section.updating + (section.version if self.several else 0.0)
         fresh = {"B": section.backward, "I": section.inputs, "W": section.late}.get(task.op, 0.0)
         if not section.known or task.op in ("F", "W"):
-            fresh += self.buffers - section.gathers
-        return max(section.flat.working + fresh, self._scattering(position, task, section))
+            fresh += section.buffers
+        return fresh
+
+    def _gathered_bytes(self, ahead: Iterable[Piece] = ()) -> float:
+        """Return the bytes of all weights that are gathered now, and of pieces for which they are next."""
+        pieces = {piece for piece, count in self.gathered.items() if count > 0} | set(ahead)
+        return sum(self.sections[piece.section].flat.working for piece in pieces)
+
+    def _scatters(self, position: int, task: LaneTask) -> bool:
+        """Tell whether gradients of a task's piece are scattered at a position."""
+        if not self.sections[task.piece.section].flat.scattered:
+            return False
+        groups = (self.holders[item.group] for item in self.plan.collectives[position])
+        return any(task.piece in group.pieces for group in groups)
 
     def _scattering(self, position: int, task: LaneTask, section: _Section) -> float:
         """Return the bytes of gradients that are scattered after a task, and of weights that are there then,
-        less what the task has given back.
+        less what the task has given back and what is sent in place of sums.
         """
-        if task.op not in section.saved or not section.flat.scattered:
-            return 0.0
         first = section.piled if task.piece in self.sums else section.flat.part
-        again = any(item.piece == task.piece and not item.moved for item in self.plan.gathers[position + 1])
-        gone = self.gathered[task.piece] == self.last_readers[task.task].count(task.piece) and not again
-        working = 0.0 if gone else section.flat.working
-        return section.flat.scattered + first + working - section.saved[task.op]
+        ahead = (item.piece for item in self.plan.gathers[position + 1] if not item.moved)
+        gone = section.saved.get(task.op, 0.0) + self.whole.get(task.piece, 0.0)
+        return section.flat.scattered + first + self._gathered_bytes(ahead) - gone
 
-    def _after(self, task: LaneTask, section: _Section) -> None:
+    def _after(self, task: LaneTask, section: _Section, *, scatters: bool) -> None:
         """Keep account of sums of gradients and of inputs that wait for a backward."""
         if task.op == "F":
             self.leaves[task.piece] += len(task.numbers)
         if task.op in ("B", "I"):
             self.leaves[task.piece] -= len(task.numbers)
-        if task.op in ("B", "W"):
+        if task.op in ("B", "W") and section.flat.scattered and not scatters:
+            self.whole[task.piece] = section.flat.scattered / 2
+        elif task.op in ("B", "W"):
+            self.whole.pop(task.piece, None)
             self.sums[task.piece] = max(0.0, section.gradients - section.piled)
             self.piled[task.piece] += 1
-        self.gathered.subtract(self.last_readers[task.task])
         if task.op == "U":
             self.sums.pop(task.piece, None)
             self.piled.pop(task.piece, None)
@@ -315,8 +335,8 @@ def rank_bytes(
         graph: as for `predicted_bytes`.
     """
     lanes = RankLanes(priced.program)
-    scatters = any(section.zero > 1 and section.shards > 1 for section in priced.program.skeleton.sections)
-    if scatters and not in_step([lanes.plan(i) for i in range(len(priced.program.programs))]):
+    scattered = [group for group in sharded_groups(priced.program.skeleton) if group.level > 1]
+    if not all(in_step(map(lanes.plan, row)) for group in scattered for row in rows_of(group, lanes)):
         return []
     each, found = priced.case.lane_ranks, []
     for lane, expected in enumerate(predicted_bytes(priced, graph)):

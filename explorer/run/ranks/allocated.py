@@ -18,6 +18,10 @@ import torch
 from torch._C import _autograd, _profiler
 
 _MEMORY_EVENT = "[memory]"
+LET_GO_S = 1.0
+"""Longest wait in seconds for a thread of gloo to let go of tensors: who else holds one would be waited for
+forever.
+"""
 
 
 class PeakBytes:
@@ -71,12 +75,13 @@ def until_let_go(*tensors: torch.Tensor) -> Iterator[None]:
     """Wait, after a collective of gloo that is run inside, until its thread has let go of tensors.
 
     That thread holds them a moment longer than who waits for the collective. Were it the last to let go of
-    one, its release would not be heard.
+    one, its release would not be heard. It is not waited for longer than `LET_GO_S`.
     """
     before = _users(tensors)
     yield
     if tensors and tensors[0].device.type == "cpu":
-        while _users(tensors) > before:
+        end = time.perf_counter() + LET_GO_S
+        while _users(tensors) > before and time.perf_counter() < end:
             time.sleep(0)
 
 

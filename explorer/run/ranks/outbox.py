@@ -28,7 +28,7 @@ class Outbox:
         self._asks = asks
         self._kept: deque[tuple[Any, torch.Tensor]] = deque()
         self._waited: SimpleQueue[Any] = SimpleQueue()
-        self._gone: SimpleQueue[BaseException | None] = SimpleQueue()
+        self._gone: SimpleQueue[Exception | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
     @property
@@ -77,19 +77,19 @@ class Outbox:
             else:
                 self._take(self._gone.get())
 
-    def _take(self, error: BaseException | None) -> None:
+    def _take(self, error: Exception | None) -> None:
         self._kept.popleft()
         if error is not None:
             raise error
 
 
-def _wait_for_each(waited: SimpleQueue[Any], gone: SimpleQueue[BaseException | None]) -> None:
+def _wait_for_each(waited: SimpleQueue[Any], gone: SimpleQueue[Exception | None]) -> None:
     """Wait for works one after another; say of each that it has ended, or why not."""
     while True:
         work, error = waited.get(), None
         try:
             work.wait()
-        except RuntimeError as caught:  # raised where it was sent
+        except Exception as caught:  # noqa: BLE001 - raised where it was sent; unsaid, that would wait forever
             error = caught
         del work  # before it is said: the last to let go of a message is the one that sent it
         gone.put(error)

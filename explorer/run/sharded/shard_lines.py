@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 from explorer.run.ranks.lane import RankLanes
+from explorer.run.ranks.shard_rows import rows_of, sharded_groups
 from explorer.run.sharded.communicators import ready_group
 from explorer.run.sharded.flat_weights import ShardLines
 from explorer.run.sharded.lanes import LanePlace
-from explorer.tasks.placement import Holders, Skeleton
-
-
-def sharded_groups(skeleton: Skeleton) -> list[tuple[int, Holders, int, int]]:
-    """List the groups whose weights are sharded: number, holders, ZeRO level and most parts."""
-    found = []
-    for g, group in enumerate(skeleton.holders):
-        section = skeleton.sections[group.pieces[0].section]
-        if section.zero and section.shards > 1:
-            found.append((g, group, section.zero, section.shards))
-    return found
 
 
 def open_shards(
@@ -34,18 +24,16 @@ def open_shards(
     """
     found = {}
     each = where.ranks if where else ranks
-    for g, group, level, parts in sharded_groups(lanes.program.skeleton):
-        holders = list(dict.fromkeys(lanes.lane_of[piece] for piece in group.pieces))
-        k = min(parts, len(holders))
+    for group in sharded_groups(lanes.program.skeleton):
+        among = rows_of(group, lanes)
+        holders, k = [lane for row in among for lane in row], len(among[0])
         for place in range(each):
-            rows = [
-                [lane * each + place for lane in holders[low : low + k]] for low in range(0, len(holders), k)
-            ]
+            rows = [[lane * each + place for lane in row] for row in among]
             inner = [ready_group(row) for row in rows]
             columns = [list(column) for column in zip(*rows, strict=True)]
             outer = [ready_group(row) for row in columns]
             if where is not None and place == where.place and where.lane in holders:
                 row, at = divmod(holders.index(where.lane), k)
                 lines = ShardLines(inner=inner[row], place=at, size=k, outer=outer[at], copies=len(rows))
-                found[g] = (level, lines)
+                found[group.number] = (group.level, lines)
     return found

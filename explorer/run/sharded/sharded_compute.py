@@ -19,8 +19,8 @@ from explorer.run.own.own_model import OwnModel
 from explorer.run.ranks.compute import Compute
 from explorer.run.ranks.gathered import last_readers
 from explorer.run.ranks.held_weights import Gradients
-from explorer.run.ranks.in_step import in_step
 from explorer.run.ranks.lane import Gather, LanePlan, LaneTask, RankLanes, Reduction
+from explorer.run.ranks.shard_rows import in_step, rows_of, sharded_groups
 from explorer.run.ranks.sweeps import Interval
 from explorer.run.ranks.transport import Transport
 from explorer.run.ranks.units import Units
@@ -56,7 +56,10 @@ class ShardedCompute(Compute):
         self.where, self.shards = where, shards
         super().__init__(case, lanes, where.lane, where.mesh.device)
         self.last_reader = last_readers(self.plans[self.lane])
-        self.in_step = in_step(self.plans)
+        self.in_step = {
+            group.number: in_step(self.plans[lane] for lane in row)
+            for group in sharded_groups(self.skeleton) for row in rows_of(group, lanes) if self.lane in row
+        }  # fmt: skip
 
     def _open_units(self) -> Units:
         self.layers: LayoutUnits | None = None
@@ -209,7 +212,8 @@ class ShardedCompute(Compute):
         self._gather_sums(members, names)
         if item.group not in self.zero:
             return super().contribution(item)
-        while self.in_step and self.under_way[item.group]:  # one at most, as in FSDP2: each holds them twice
+        # one at most, as in FSDP2: each holds the gradients twice
+        while self.in_step[item.group] and self.under_way[item.group]:
             self._take_part(item.group)
         mine: Gradients = {}
         for (piece, _), sums in self.sums.items():
@@ -231,9 +235,10 @@ class ShardedCompute(Compute):
         """Take in the parts of reductions that have ended, whose flat gradients nobody needs any more.
 
         Where bytes are counted, all are waited for, as at the end of a backward of FSDP2: how long one lasts
-        beside the next microbatch is for no clock to decide. Where time is measured nothing is waited for.
+        beside the next microbatch is for no clock to decide. Where time is measured, or replicas take turns,
+        nothing is waited for.
         """
-        waiting, counts = self.under_way[group], self.case.count_bytes and self.in_step
+        waiting, counts = self.under_way[group], self.case.count_bytes and self.in_step[group]
         while waiting and (counts or waiting[0][0] is None or waiting[0][0].is_completed()):
             self._take_part(group)
 

@@ -45,10 +45,10 @@ def model(name: str) -> OwnSource:
     return source(*MODELS[name][0], "fp32")
 
 
-def peak_of(made: Prepared, own: OwnSource) -> dict[str, Any]:
+def peak_of(made: Prepared, own: OwnSource, *, waits: bool = True) -> dict[str, Any]:
     """Predicted and counted bytes of this rank, in a run that nothing else is asked of."""
     # a checked run keeps what it applied; a counted one waits for reductions, so that no clock decides
-    run = replace(made, case=replace(made.case, check=False, count_bytes=True))
+    run = replace(made, case=replace(made.case, check=False, count_bytes=waits))
     lanes = RankLanes(run.case.lowered())
     base = Transport(rank=dist.get_rank(), ranks=dist.get_world_size(), device=CPU, timeout_s=60.0)
     compute, transport, plan = open_sharded(run.case, lanes, base)
@@ -106,3 +106,32 @@ def zero() -> list[dict[str, Any]]:
             row = {"model": name, "level": level, "stages": stages, "weights": weights}
             found.append({**row, **peak_of(made, own)})
     return found
+
+
+CHUNKS = ("interleaved_1f1b", "breadth_first")
+"""Schedules of two chunks on a lane: gradients are scattered after each microbatch, or once after several."""
+
+
+def chunks() -> list[dict[str, Any]]:
+    """Peaks of lanes of two chunks whose gradients, or weights as well, are shared by pairs of replicas."""
+    prepare_counting()
+    found, ranks, own = [], dist.get_world_size(), model("gpt")
+    for schedule, level in product(CHUNKS, (2, 3)):
+        plain = cut(own, 1, ranks, chunks=2, size=4 * ranks)
+        stages = tuple(replace(stage, zero=level, zero_replicas=2) for stage in plain)
+        made = case(own, stages, schedule, batch=16 * ranks, optimizer="adam")
+        found.append({"schedule": schedule, "level": level, **peak_of(made, own)})
+    return found
+
+
+def turns() -> list[dict[str, Any]]:
+    """Peaks where one rank feeds replicas that take turns and share their gradients: with waits for every
+    reduction, as where bytes are counted, and without, as where time is measured.
+    """
+    prepare_counting()
+    ranks, own = dist.get_world_size(), model("gpt")
+    first, second = cut(own, 2, 1, size=4)
+    mesh = Mesh(devices=tuple(range(1, ranks)))
+    stages = (first, replace(second, meshes=(mesh,), zero=2, replicas="round_robin"))
+    made = case(own, stages, "1f1b", batch=16 * (ranks - 1), optimizer="adam")
+    return [{"waits": waits, **peak_of(made, own, waits=waits)} for waits in (True, False)]

@@ -10,6 +10,8 @@ import pytest
 from explorer.base.errors import InputError
 from explorer.run.sharded.requests import request_of
 from explorer.strategy import Mesh, Sharding
+from tests.run.own.own_cases import GPT, cut, source
+from tests.run.own.own_cases import case as own_case
 from tests.run.sharded.plans import CASES, GRAPH, Case, plan
 from tests.run.sharded.ranks import on_ranks
 
@@ -93,3 +95,13 @@ def test_zero_without_flushes_is_refused() -> None:
     with pytest.raises(InputError, match="an order without flushes"):
         plan(Case("without", "pipedream", 2, 2, fields={"zero": 2}))
     assert not plan(Case("without", "pipedream", 2)).case.order.flush
+
+
+def test_a_tied_weight_of_stages_with_uneven_replicas_is_refused_under_zero() -> None:
+    own = source(*GPT)
+    first, second = cut(own, 2, 1, size=2)
+    first = replace(first, meshes=(Mesh(devices=(0, 1)),), zero=2)
+    with pytest.raises(InputError, match="3 ranks hold a weight of several stages, of which 2 share parts"):
+        own_case(own, (first, replace(second, meshes=(Mesh(devices=(2,)),))), "1f1b")
+    even = (first, replace(second, meshes=(Mesh(devices=(2, 3)),)))
+    assert own_case(own, even, "1f1b").program.skeleton.sections[0].shards == 2

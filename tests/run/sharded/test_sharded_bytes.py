@@ -29,3 +29,20 @@ def test_peaks_of_a_lanes_ranks() -> None:
     assert {row["model"] for row in rows} == {"llama", "tied", "mixtral"}
     for row in rows:
         assert row["counted"] == pytest.approx(row["predicted"], rel=0.02), row
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_peaks_of_several_chunks_under_zero(ranks: int) -> None:
+    """The next chunk is gathered while this one works; gradients of a run are scattered once."""
+    rows = [row for rank in on_ranks(ranks, "tests.run.sharded.check_bytes:chunks") for row in rank]
+    assert len(rows) == 4 * ranks
+    for row in rows:
+        assert row["counted"] == pytest.approx(row["predicted"], rel=0.03), row
+
+
+@pytest.mark.parametrize("ranks", [3, 4])
+def test_replicas_that_take_turns_wait_in_no_circle(ranks: int) -> None:
+    """One joins reductions of the others' microbatches before the update without which they cannot go on."""
+    feeding, *_ = on_ranks(ranks, "tests.run.sharded.check_bytes:turns")
+    for row in feeding:  # replicas hold more: zeros of every reduction that they join early
+        assert row["counted"] == pytest.approx(row["predicted"], rel=0.02), row

@@ -1,4 +1,4 @@
-"""Which replicas run in step, so that their ranks may wait for each other."""
+"""Which lanes share weights, and which of them run in step, so that they may wait for each other."""
 
 from __future__ import annotations
 
@@ -8,38 +8,34 @@ from typing import Any
 import pytest
 
 from explorer.run.judging.held_bytes import rank_bytes
-from explorer.run.ranks.in_step import in_step
 from explorer.run.ranks.lane import RankLanes
-from explorer.strategy import REPLICA, Mesh
+from explorer.run.ranks.shard_rows import in_step, rows_of, sharded_groups
 from tests.run.own.own_cases import case, cut, source
 
 GPT = {"layers": "2", "embed": "16", "heads": "2", "vocab": "20"}
 
 
-def prepared(*, pipeline: int = 1, uneven: bool = False, zero: int = 0, **fields: Any) -> Any:
+def prepared(*, pipeline: int = 1, zero: int = 0, **fields: Any) -> Any:
     own = source("gpt", GPT, 8)
     stages = tuple(replace(stage, zero=zero, **fields) for stage in cut(own, pipeline, 2, size=2))
-    if uneven:
-        meshes = (Mesh(devices=(2,), axes=((REPLICA, 1),)),)
-        stages = (stages[0], replace(stages[1], meshes=meshes, microbatch_samples=2))
     return case(own, stages, "1f1b")
 
 
 @pytest.mark.parametrize(
-    ("settings", "alike"),
+    ("settings", "rows", "alike"),
     [
-        ({}, True),
-        ({"pipeline": 2}, True),
-        ({"zero": 3}, True),
-        ({"pipeline": 2, "zero": 2}, True),
-        ({"replicas": "round_robin"}, False),
-        ({"replicas": "round_robin", "pipeline": 2}, False),
-        ({"pipeline": 2, "uneven": True}, False),
+        ({"zero": 3}, [[0, 1]], True),
+        ({"pipeline": 2, "zero": 2}, [[0, 1], [2, 3]], True),
+        ({"replicas": "round_robin", "zero": 2}, [[0, 1]], False),
+        ({"replicas": "round_robin", "pipeline": 2, "zero": 2}, [[0, 1], [2, 3]], False),
+        ({"zero": 0}, [], True),
     ],
 )
-def test_replicas_that_do_the_same_in_one_sequence_are_in_step(settings: Any, alike: bool) -> None:
+def test_lanes_of_a_row_that_do_the_same_are_in_step(settings: Any, rows: Any, alike: bool) -> None:
     lanes = RankLanes(prepared(**settings).case.lowered())
-    assert in_step([lanes.plan(i) for i in range(len(lanes.program.programs))]) is alike
+    found = [row for group in sharded_groups(lanes.program.skeleton) for row in rows_of(group, lanes)]
+    assert {tuple(row) for row in found} == {tuple(row) for row in rows}
+    assert all(in_step(map(lanes.plan, row)) for row in found) is alike
 
 
 @pytest.mark.parametrize("turns", [True, False])
