@@ -36,6 +36,8 @@ NUMBERS = {"buffered": "(1)", "predicted": "(2)"}
 class NoMessages:
     """The transport of a rank that is alone."""
 
+    device = CPU
+
     def finish_sends(self) -> None:
         """Nothing was sent."""
 

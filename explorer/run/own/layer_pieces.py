@@ -134,14 +134,22 @@ class PieceLayer:
         )
         value: dict[Any, Any] = {}
         local: dict[Any, bool] = {}
+        from_reads: set[Any] = set()
         for node in self.nodes:
+            if len(value) < len(self.layer.reads) or not from_reads.isdisjoint(node.all_input_nodes):
+                from_reads.add(node)
             if node.op == "placeholder":
                 value[node] = next(given)
                 local[node] = self._is_piece(node, value[node])
             elif node.op == "get_attr":
                 value[node], local[node] = getattr(self.layer.module, node.target), False
             elif node.op == "output":
-                made = [value[item] if local[item] else self._cut(item, value[item]) for item in node.args[0]]
+                # what is made of whole reads is no piece, though one could be cut out: all would do all of it
+                alike = [not local[item] and item not in from_reads for item in node.args[0]]
+                made = [
+                    self._cut(item, value[item]) if same else value[item]
+                    for item, same in zip(node.args[0], alike, strict=True)
+                ]
                 return dict(zip(self.layer.writes, made, strict=True))
             else:
                 local[node] = any(local[item] for item in node.all_input_nodes)
