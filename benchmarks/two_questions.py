@@ -5,12 +5,12 @@ python benchmarks/two_questions.py [--profile FILE] [--rounds 3] [--only k..l] [
 Runs of 2 ranks with models' own layers: GPT-2 small, a Llama of 4 blocks at width 512, ResNet-50, a T5, a
 Mixtral of small width and a user's module with a skip connection; the first twenty are pipelines of several
 schedules and replicas, the other eight are sharded: ZeRO 1 to 3, tensor and sequence parallelism, experts.
-(a) is the error of the step, given times of its parts from the same run; (b) that of the seconds of compute by
-a profile of this machine, made first unless a file is given; memory is the largest error of a rank's peak
+(a) is the error of the step, given times of its parts from the same run; (b) that of the seconds of compute
+by a profile of this machine, made first unless a file is given; memory is the largest error of a rank's peak
 tensor bytes. The share of a core that ranks got, and the load, stand beside. Ends with 1 if a run computes
-wrong numbers or an error is larger than asked. Runs are in fp32 on any machine; with `--precision plan` in the
-bf16 of their plans where the machine has it. Wants an idle machine with two cores: a verdict needs most of a
-core for each rank.
+wrong numbers or an error is larger than asked. Runs are in fp32 on any machine; with `--precision plan` in
+the bf16 of their plans where the machine has it. Wants an idle machine with two cores: a verdict needs most
+of a core for each rank.
 """
 
 from __future__ import annotations
