@@ -10,8 +10,9 @@ some moments, and not all kinds at once at others:
 * At an exchange gradients are copied next to each other, beside all sums.
 * An update that makes a new version of the weights has it beside those that are read.
 
-What ZeRO's flat weights add is in `run.judging.flat_bytes`, what casts of mixed precision do in `cast_bytes`,
-and weights that a read rule makes in `made_bytes`; layers of a backward in `backward_bytes`.
+What a section adds while it works is in `section_bytes`, what ZeRO's flat weights do in `flat_bytes`, what
+casts of mixed precision do in `cast_bytes`, and weights that a read rule makes in `made_bytes`; layers of a
+backward are in `backward_bytes`.
 """
 
 from __future__ import annotations
@@ -26,11 +27,10 @@ import numpy as np
 from explorer.actions import RECOMPUTE
 from explorer.graph import LayerGraph
 from explorer.run.cases.build import Prepared
-from explorer.run.judging.backward_bytes import PieceLayers, backward_bytes, first_half_bytes
 from explorer.run.judging.cast_bytes import cast_bytes
 from explorer.run.judging.flat_bytes import flat_bytes
 from explorer.run.judging.made_bytes import made_bytes
-from explorer.run.judging.piece_shares import piece_shares
+from explorer.run.judging.section_bytes import SectionBytes
 from explorer.run.ranks.gathered import last_readers
 from explorer.run.ranks.lane import WINDOW, LanePlan, LaneTask, RankLanes, Transfer, Wire
 from explorer.run.ranks.shard_rows import in_step, rows_of, sharded_groups
@@ -70,71 +70,13 @@ def predicted_bytes(priced: Prepared, graph: LayerGraph | None = None) -> list[f
         plan = lanes.plan(lane)
         apart = any(task.op == RECOMPUTE for task in plan.tasks)
         sections = {
-            section: _Section(priced, graph, section, samples, apart=apart) for section, samples in held
+            section: SectionBytes(priced, graph, section, samples, apart=apart) for section, samples in held
         }
         for section in sections.values():
             section.piled = _piled_bytes(lanes, section, exchanged)
         replay = _Replay(priced, plan, sections, parts[lane], during)
         found.append(max(replay.peak(), _update_bytes(priced, graph, held, exchanged)))
     return found
-
-
-class _Section:
-    """What one section adds while it works."""
-
-    def __init__(
-        self, priced: Prepared, graph: LayerGraph | None, section: int, samples: float, *, apart: bool
-    ) -> None:
-        """Ask for what the layers of a section take.
-
-        Args:
-            priced: the program.
-            graph: its layers; None if they are unknown.
-            section: the section.
-            samples: samples of a microbatch.
-            apart: whether tasks of their own make activations again: then a plan's count is what is known.
-        """
-        shape, own, model = (
-            priced.program.skeleton.sections[section], priced.prices.memory[section], priced.case.model,
-        )  # fmt: skip
-        self.flat, cast = flat_bytes(priced, section), cast_bytes(priced, graph, section)
-        again = bool(priced.case.again and priced.case.again[section])
-        self.gradients, self.version = own.gradient_bytes, own.version_bytes
-        blocks = 0.0 if self.flat.scattered else own.buffer_bytes
-        self.buffers = own.buffer_bytes_per_sample * samples + blocks
-        """Bytes of what layers make for a moment, and of a plan's buffers, but for those of ZeRO: in place of
-        blocks all weights are gathered here, and all gradients scattered."""
-        self.number, self.piled = section, 0.0
-        """Its number; bytes of a microbatch's gradients that wait until others join in their sum."""
-        self.leaves = self.inputs = 0.0
-        self.known = self.remakes = False
-        waiting = own.waiting_bytes_per_sample * samples
-        parts = 2 * _shared_bytes(priced, graph, section)
-        made = (self.flat.made or cast.made * self.gradients) + cast.adding + parts
-        self.late = max(0.0, made - waiting)
-        """Bytes that the second half of a split backward makes, less what waited for it."""
-        self.saved = {"B": own.activation_bytes_per_sample * samples, "W": waiting}
-        """Bytes that are given back by the end of a backward, or of its second half."""
-        self.backward = max(0.0, made - self.saved["B"])
-        """Bytes that a backward makes, less what it has given back."""
-        self.updating = cast.updating
-        """Bytes of a gradient that an update casts."""
-        self.made = made_bytes(priced, graph, section)
-        """Weights that it makes for its reads."""
-        if graph is None or model is None or again or (apart and shape.full_recompute):
-            return
-        piece = PieceLayers(
-            graph=graph, layers=tuple(priced.placement.layers[section].tolist()), samples=samples,
-            element_bytes=model.element_bytes, shares=piece_shares(priced, graph, section),
-        )  # fmt: skip
-        self.known = True
-        self.backward = backward_bytes(piece, cast.adding)
-        self.inputs = first_half_bytes(piece)
-        self.leaves = piece.unsaved_inputs()
-        self.remakes = shape.full_recompute
-        if self.remakes:  # a rank keeps inputs alone, and makes all of a piece again, not block by block
-            self.backward += piece.remade()
-            self.leaves = float(piece.arriving().sum()) - self.saved["B"]
 
 
 class _Replay:
@@ -144,7 +86,7 @@ class _Replay:
         self,
         priced: Prepared,
         plan: LanePlan,
-        sections: Mapping[int, _Section],
+        sections: Mapping[int, SectionBytes],
         parts: Any,
         during: Mapping[int, tuple[float, float]],
     ) -> None:
@@ -189,7 +131,7 @@ class _Replay:
             self._after(task, section, scatters=scatters)
         return most
 
-    def _inside(self, task: LaneTask, section: _Section) -> float:
+    def _inside(self, task: LaneTask, section: SectionBytes) -> float:
         """Return the bytes that a task makes on top of what is there when it begins."""
         if task.op == "U":
             return section.updating + (section.version if self.several else 0.0)
@@ -210,7 +152,7 @@ class _Replay:
         groups = (self.holders[item.group] for item in self.plan.collectives[position])
         return any(task.piece in group.pieces for group in groups)
 
-    def _scattering(self, position: int, task: LaneTask, section: _Section) -> float:
+    def _scattering(self, position: int, task: LaneTask, section: SectionBytes) -> float:
         """Return the bytes of gradients that are scattered after a task, and of weights that are there then,
         less what the task has given back and what is sent in place of sums.
         """
@@ -219,7 +161,7 @@ class _Replay:
         gone = section.saved.get(task.op, 0.0) + self.whole.get(task.piece, 0.0)
         return section.flat.scattered + first + self._gathered_bytes(ahead) - gone
 
-    def _after(self, task: LaneTask, section: _Section, *, scatters: bool) -> None:
+    def _after(self, task: LaneTask, section: SectionBytes, *, scatters: bool) -> None:
         """Keep account of sums of gradients and of inputs that wait for a backward."""
         if task.op == "F":
             self.leaves[task.piece] += len(task.numbers)
@@ -298,7 +240,9 @@ def _exchanged_bytes(priced: Prepared) -> dict[int, dict[int, float]]:
     return found
 
 
-def _piled_bytes(lanes: RankLanes, section: _Section, exchanged: Mapping[int, Mapping[int, float]]) -> float:
+def _piled_bytes(
+    lanes: RankLanes, section: SectionBytes, exchanged: Mapping[int, Mapping[int, float]]
+) -> float:
     """Return the bytes of parts of a microbatch's gradients that are scattered, and wait for an update before
     they are added up over groups of replicas: those of other stages, or other replicas, have to join in.
     """
@@ -310,16 +254,6 @@ def _piled_bytes(lanes: RankLanes, section: _Section, exchanged: Mapping[int, Ma
         if len({lanes.lane_of[piece] for piece in skeleton.holders[group].pieces}) > k:
             found += size / k
     return found
-
-
-def _shared_bytes(priced: Prepared, graph: LayerGraph | None, section: int) -> float:
-    """Return the bytes of the largest weight that several layers of a section use; 0 if there is none."""
-    model = priced.case.model
-    if graph is None or model is None:
-        return 0.0
-    uses = Counter(priced.parameters_of(section, graph))
-    shared = [graph.parameter[name].elements for name, count in uses.items() if count > 1]
-    return model.element_bytes * max(shared, default=0.0)
 
 
 def rank_bytes(
