@@ -11,6 +11,7 @@ from pathlib import Path
 from explorer.base.errors import InputError
 from explorer.base.files import read_text
 from explorer.profiling.sizes import CPU, CUDA
+from explorer.run.gpus import count_gpus
 
 _NODES = Path("/sys/devices/system/node")
 _PROCESSOR = Path("/proc/cpuinfo")
@@ -44,13 +45,6 @@ def _processor() -> str:
             if key.strip() == "model name" and value.strip():
                 return value.strip()
     return platform.processor() or platform.machine() or "processor"
-
-
-def cuda_devices() -> int:
-    """Count the GPUs that torch can use here."""
-    import torch
-
-    return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
 def gpu_precisions(count: int) -> tuple[str, ...]:
@@ -88,7 +82,7 @@ def chosen(devices: str, ranks: int | None) -> tuple[str, int]:
         raise InputError(
             f"unknown devices {devices!r}", key="devices", found=devices, allowed="auto, cpu, cuda"
         )
-    count = 0 if devices == CPU else cuda_devices()
+    count = 0 if devices == CPU else count_gpus()
     if devices == CUDA and not count:
         raise InputError(
             "torch finds no CUDA device here", key="devices", found=devices, allowed="cpu, or auto"

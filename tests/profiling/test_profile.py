@@ -295,10 +295,10 @@ def test_bad_arguments_are_one_line_before_anything_is_measured(
 
 
 def test_cuda_has_to_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("explorer.profiling.machine.cuda_devices", lambda: 0)
+    monkeypatch.setattr("explorer.profiling.machine.count_gpus", lambda: 0)
     with pytest.raises(InputError, match="no CUDA device"):
         chosen("cuda", None)
-    monkeypatch.setattr("explorer.profiling.machine.cuda_devices", lambda: 4)
+    monkeypatch.setattr("explorer.profiling.machine.count_gpus", lambda: 4)
     assert chosen("auto", None) == ("cuda", 4)
     with pytest.raises(InputError, match="5 ranks on 4 GPUs"):
         chosen("auto", 5)
