@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from two_questions import Model
+
 from explorer.base.errors import InputError
 from explorer.base.registry import Option
 from explorer.cluster import Cluster
@@ -50,15 +52,6 @@ CONFIGS: dict[str, dict[str, Any]] = {
                  "layer_type": "basic"},
 }  # fmt: skip
 """Hugging Face configurations, small."""
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    """A model that is drawn."""
-
-    reference: str
-    settings: tuple[tuple[str, str], ...] = ()
-    tokens: int = 0
 
 
 def _set(**values: object) -> tuple[tuple[str, str], ...]:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from explorer.graph import COMPUTE, LayerGraph
 from explorer.run.cases.likeness import Scaled
 from explorer.run.cases.slices import is_cut
+from explorer.run.gpus import count_gpus
 from explorer.run.own.other_precision import captured_in
 from explorer.run.own.own_model import OwnModel
 from explorer.run.own.planned_layers import as_planned
@@ -110,7 +111,7 @@ def device_without(ranks: int) -> str:
     """Return why so many ranks here do not compute in bf16 by their own instructions; empty if they do."""
     import torch
 
-    if torch.cuda.is_available() and torch.cuda.device_count() >= ranks:  # as ranks choose it (`connect`)
+    if count_gpus() >= max(1, ranks):  # as ranks choose it (`connect`)
         has = torch.cuda.is_bf16_supported(including_emulation=False)
         return "" if has else f"{torch.cuda.get_device_name()} computes in no bf16 of its own"
     capabilities: Callable[[], dict[str, object]] = getattr(torch.cpu, "get_capabilities", dict)

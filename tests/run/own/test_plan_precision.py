@@ -155,8 +155,7 @@ def test_a_gpu_is_asked_where_every_rank_has_one(monkeypatch: pytest.MonkeyPatch
         asked.append(including_emulation)
         return has
 
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr("explorer.run.cases.mixed_precision.count_gpus", lambda: 2)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", supported)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Tesla V100")
     monkeypatch.setattr(torch.cpu, "get_capabilities", dict, raising=False)
