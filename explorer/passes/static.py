@@ -14,7 +14,11 @@ from explorer.passes.timing import FloatArray, IntArray, Tasks, Timing
 
 def run_static(tasks: Tasks, seconds: FloatArray) -> Timing:
     """Time all tasks, given the seconds of every slot."""
-    durations = seconds[tasks.slot]
+    return run_each(tasks, seconds[tasks.slot])
+
+
+def run_each(tasks: Tasks, durations: FloatArray) -> Timing:
+    """Time all tasks, given the seconds of every one."""
     end = np.zeros(tasks.size + 1)
     longest_path(tasks.first, tasks.second, durations, end)
     ends = end[1:]

@@ -13,6 +13,7 @@ from explorer.reads import reading_of
 from explorer.run.cases.baselines import baseline_of, planned_speedup
 from explorer.run.cases.build import unsupported_by_torch
 from explorer.run.cases.exact_numbers import in_fp64
+from explorer.run.cases.flat_groups import flat_groups
 from explorer.run.cases.likeness import Scaled, UnitSize, scale
 from explorer.run.cases.mixed_precision import PLANS, in_plan_precision
 from explorer.run.cases.sharded_likeness import own_on_lanes, sharded_scale
@@ -22,6 +23,7 @@ from explorer.run.judging import compare
 from explorer.run.judging.calibrate import Calibrated, calibrate, machine_times, uncalibrated
 from explorer.run.judging.compare import Comparison
 from explorer.run.judging.cost_check import unfit
+from explorer.run.judging.exchange_times import with_exchanges
 from explorer.run.judging.short_results import compare_short, cost_check, rank_memory, sent_bytes
 from explorer.run.judging.task_times import timed_by_itself
 from explorer.run.judging.timelines import RunTimeline, run_timeline
@@ -116,7 +118,7 @@ def short_run(
         rows = [rank["calibration"] for rank in result.ranks]
         return calibrate(
             scaled.model, rows, ranks=scaled.ranks, optimizer=scaled.job.optimizer, only=only,
-            graph=scaled.graph,
+            graph=scaled.graph, flat_groups=spec.calibration.flat_groups if spec.calibration else (),
         )  # fmt: skip
 
     def finish(result: RunResult) -> Comparison:
@@ -153,6 +155,7 @@ def short_run(
         shown = short_case(
             "strategy", scaled, scaled.strategy, known.cluster, graph=known.graph, order=main.case.order
         )
+        shown = with_exchanges(shown, flat_groups(shown, scaled.graph), known.exchanges)
         rows = by_lane(shown, [rank["cases"]["strategy"] for rank in result.ranks])
         return run_timeline(timed_by_itself(shown, rows), rows)
 

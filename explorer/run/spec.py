@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from explorer.actions import Action, Edge, Order, Place, ReadRule, Shape, few_enough, parse_action
 from explorer.base.errors import InputError
@@ -109,12 +109,30 @@ class RunCase:
     def is_sharded(self) -> bool:
         """Whether weights are over the ranks of a lane or over lanes (ZeRO), or activations on the host."""
         zero = any(section.zero and section.shards > 1 for section in self.skeleton.sections)
+        return zero or self.over_ranks or bool(self.hosted)
+
+    @property
+    def over_ranks(self) -> bool:
+        """Whether several ranks compute a layer together, and wait for each other inside tasks."""
         spread = isinstance(self.model, LaneLayout) and bool(self.model.spread)
-        return zero or spread or self.lane_ranks > 1 or bool(self.hosted)
+        return spread or self.lane_ranks > 1
 
     def lowered(self) -> Program:
         """Lower the program again."""
         return lower(self.skeleton, self.shape, self.order)
+
+
+class FlatGroup(NamedTuple):
+    """One size of flat weights that ranks shard among them (ZeRO, HSDP)."""
+
+    elements: int
+    """Parameters, each scalar once."""
+    level: int
+    """ZeRO level."""
+    parts: int
+    """Ranks that have a part each."""
+    copies: int
+    """Ranks that have the same part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +149,8 @@ class Calibration:
     """Bytes of the all-reduces over all ranks."""
     optimizer: str = "sgd"
     """Optimizer whose update of all parameters is timed."""
+    flat_groups: tuple[FlatGroup, ...] = ()
+    """Sizes of flat weights whose exchanges are timed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,7 +286,13 @@ def from_data(data: Mapping[str, Any]) -> RunSpec:
     values["cases"] = tuple(_case(item) for item in data["cases"])
     values["faults"] = tuple(Fault(**item) for item in data["faults"])
     timed = data["calibration"]
-    values["calibration"] = timed and Calibration(**{**_tuples(timed), "model": _model(timed["model"])})
+    values["calibration"] = timed and Calibration(
+        **{
+            **_tuples(timed),
+            "model": _model(timed["model"]),
+            "flat_groups": tuple(FlatGroup(*item) for item in timed["flat_groups"]),
+        }
+    )
     asked = data["survey"]
     values["survey"] = asked and Survey(**_tuples(asked))
     return RunSpec(**values)
@@ -364,6 +390,7 @@ def _tuples(data: Mapping[str, Any]) -> dict[str, Any]:
 __all__ = [
     "Calibration",
     "Fault",
+    "FlatGroup",
     "RunCase",
     "RunSpec",
     "Survey",

@@ -60,6 +60,8 @@ class Prepared:
     """The workload's job."""
     strategy: JobStrategy
     """The strategy it was made from."""
+    after_s: tuple[float, ...] = ()
+    """By task the seconds, within its own, that its lane spends after it on exchanges; () for none."""
 
     def parameters_of(self, section: int, graph: LayerGraph) -> list[str]:
         """Return the parameters that the layers of a section use, once for each use.

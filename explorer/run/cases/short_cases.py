@@ -9,13 +9,14 @@ from explorer.base.errors import InputError, PlanError
 from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
 from explorer.run.cases.build import Prepared, prepare
+from explorer.run.cases.flat_groups import flat_groups
 from explorer.run.cases.likeness import Scaled
 from explorer.run.experiment import update_rules
 from explorer.run.lane_layout import LaneLayout
 from explorer.run.model import ModelSpec
 from explorer.run.own.own_model import OwnModel
 from explorer.run.sharded.layout_model import LayoutModel
-from explorer.run.spec import Calibration
+from explorer.run.spec import Calibration, FlatGroup
 from explorer.schedules import SCHEDULES
 from explorer.strategy import JobStrategy
 
@@ -85,7 +86,9 @@ def by_lane(prepared: Prepared, rows: list[Any]) -> list[Any]:
 def calibration_of(scaled: Scaled, prepared: tuple[Prepared, ...]) -> Calibration:
     """Return the calibration that the predictions of some cases need."""
     samples, messages, reduces = set(), {4}, {4}
+    flat: set[FlatGroup] = set()
     for item in prepared:
+        flat.update(flat_groups(item, scaled.graph).values())
         for slot, size in zip(item.program.slots, item.prices.bytes.tolist(), strict=True):
             if 0 <= slot.kind < 4:
                 samples.add(slot.samples)
@@ -100,4 +103,5 @@ def calibration_of(scaled: Scaled, prepared: tuple[Prepared, ...]) -> Calibratio
         message_bytes=tuple(sorted(messages)),
         reduce_bytes=tuple(sorted(reduces | {int(whole)})),
         optimizer=scaled.job.optimizer,
+        flat_groups=tuple(sorted(flat)),
     )

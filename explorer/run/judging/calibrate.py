@@ -5,8 +5,8 @@ it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Any
 
@@ -14,10 +14,12 @@ from explorer.calibrate.devices import RANK_KIND
 from explorer.calibrate.runs import LayerTime, MachineTimes
 from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup, Source
 from explorer.graph import Defaults, LayerGraph
+from explorer.run.judging.exchange_times import ExchangeSeconds, exchange_seconds
 from explorer.run.model import ModelSpec, model_graph
 from explorer.run.own.layer_times import graph_with_times, layer_times, no_graph
 from explorer.run.own.own_model import OwnModel
 from explorer.run.sharded.layout_model import LayoutModel
+from explorer.run.spec import FlatGroup
 from explorer.workload import OPTIMIZERS
 
 
@@ -37,6 +39,8 @@ class Calibrated:
     """Optimizer whose update was timed."""
     precision: str = "fp32"
     """Precision in which layers were timed."""
+    exchanges: Mapping[FlatGroup, ExchangeSeconds] = field(default_factory=dict)
+    """Seconds of the exchanges of flat weights, by their size."""
 
 
 def uncalibrated(ranks: int, *, flops_per_s: float = 2e10) -> Cluster:
@@ -52,6 +56,7 @@ def calibrate(
     optimizer: str,
     only: int | None = None,
     graph: LayerGraph | None = None,
+    flat_groups: Sequence[FlatGroup] = (),
 ) -> Calibrated:
     """Average compute (it adds up, noise included, as in a step), and take medians of messages and
     collectives.
@@ -64,6 +69,7 @@ def calibrate(
         only: take compute from this round alone, which the same round's steps are then compared with: the
             load of a shared machine drifts.
         graph: graph of a model's own layers; None for stand-ins.
+        flat_groups: sizes of flat weights in the order in which their exchanges were timed.
     """
     every = [list(rank) for rank in rows]
     flat = [row for rank in every for row in rank]
@@ -99,6 +105,7 @@ def calibrate(
         seconds=known,
         optimizer=optimizer,
         precision=model.dtype,
+        exchanges={group: exchange_seconds([row["exchanges"][i] for row in now]) for i, group in enumerate(flat_groups)},
     )
 
 

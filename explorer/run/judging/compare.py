@@ -232,7 +232,8 @@ def _predicted_stamps(prepared: Prepared) -> dict[int, tuple[float, float, float
     for tasks in prepared.program.programs:
         free = 0.0
         for task in tasks.tolist():
-            stamps[task] = (free, float(timing.start_s[task]), float(timing.end_s[task]))
+            after = prepared.after_s[task] if prepared.after_s else 0.0
+            stamps[task] = (free, float(timing.start_s[task]), float(timing.end_s[task]) - after)
             free = float(timing.end_s[task])
     return stamps
 
@@ -268,12 +269,22 @@ def _stamps(
 
 
 def _cpu_share(rows: Sequence[Sequence[Mapping[str, Any]]]) -> float:
+    """Return the smallest share of a core that a rank got in its tasks.
+
+    What its own threads of messages took is no loss; collectives inside tasks are left out, since ranks wait
+    for each other there.
+    """
     shares = []
     for rank in rows:
-        stamps = [stamp for record in rank for stamp in record["stamps"]]
-        wall = sum(stamp[3] - stamp[2] for stamp in stamps)
+        got = wall = 0.0
+        for record in rank:
+            inside = {int(task): (s, cpu) for task, s, cpu in record.get("inside", ())}
+            for task, _, start, end, cpu, core in record["stamps"]:
+                apart, worked = inside.get(int(task), (0.0, 0.0))
+                wall += end - start - apart
+                got += cpu - worked if apart else min(core, end - start)
         if wall > 0:
-            shares.append(sum(stamp[4] for stamp in stamps) / wall)
+            shares.append(got / wall)
     return min(shares, default=0.0)
 
 

@@ -165,7 +165,7 @@ def _task_seconds(record: Mapping[str, Any], clock: str) -> list[tuple[int, floa
     """Return (task, seconds of compute by a clock, of collectives by the wall) of every task of a record."""
     inside = {int(task): (wall, cpu) for task, wall, cpu in record.get("inside", ())}
     found = []
-    for task, _, start, end, cpu in record["stamps"]:
+    for task, _, start, end, cpu, *_ in record["stamps"]:
         wall, worked = inside.get(int(task), (0.0, 0.0))
         found.append((int(task), cpu - worked if clock == PROCESSOR else end - start - wall, wall))
     return found

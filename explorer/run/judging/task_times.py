@@ -19,14 +19,14 @@ from explorer.run.cases.build import Prepared
 def timed_by_itself(
     prepared: Prepared, rows: Sequence[Sequence[Mapping[str, Any]]], only: int | None = None
 ) -> Prepared:
-    """Return a case of lanes of several ranks predicted from the seconds of its tasks; others as they are.
+    """Return a case whose layers are over ranks predicted from the seconds of its tasks; others as they are.
 
     Args:
         prepared: the case.
         rows: per lane and round, its record.
         only: the round to look at; None for all.
     """
-    if prepared.case.lane_ranks == 1:
+    if not prepared.case.over_ranks:
         return prepared
     taken: dict[int, list[float]] = defaultdict(list)
     for lane in rows:

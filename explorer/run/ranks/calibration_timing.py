@@ -1,7 +1,8 @@
 """Stopwatch: the timings that one rank takes for a calibration, while all the others take theirs.
 
 Units are timed inside the whole model, in order, so that caches are as cold as in a real step; messages go
-round the ring of all ranks; the all-reduce includes flattening, as the interpreter does it.
+round the ring of all ranks; the all-reduce includes flattening, as the interpreter does it. Exchanges of flat
+weights are timed by the code that makes them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from explorer.run.ranks.modules import Weights, sample_tokens, unit_forward
 from explorer.run.ranks.optimizers import Optimizer
 from explorer.run.ranks.transport import Transport
 from explorer.run.ranks.units import units_of
-from explorer.run.spec import Calibration
+from explorer.run.sharded.exchange_timing import flat_weights, open_lines, time_exchanges
+from explorer.run.sharded.flat_weights import ShardLines
+from explorer.run.spec import Calibration, FlatGroup
 
 REPEATS, LARGE_BYTES = 3, 1 << 25
 """Messages and collectives of one size in one round, and the size from which one collective is enough."""
@@ -55,9 +58,11 @@ class Stopwatch:
         pairs = sorted({(r, (r + 1) % n) for r in range(n)} | {((r + 1) % n, r) for r in range(n)})
         self.wires: list[Wire] = [("wire", a, b) for a, b in pairs if a != b]
         transport.open(self.wires, [self.everyone])
+        self.lines = [open_lines(group, transport.ranks) for group in asked.flat_groups]
 
     def measure(self) -> dict[str, Any]:
         """Time everything requested, and return the seconds and the share of a core that this rank got."""
+        self.transport.barrier()  # what a rank waits for others is no sign of a busy core
         cpu, wall = worked_s(self.device), time.perf_counter()
         both = {str(samples): self._units(samples) for samples in self.asked.samples}
         update = self._update()
@@ -69,6 +74,10 @@ class Stopwatch:
             "cpu_share": share,
             "messages": {str(size): self._message(size) for size in self.asked.message_bytes},
             "reduces": {str(size): self._reduce(size) for size in self.asked.reduce_bytes},
+            "exchanges": [
+                self._exchanges(group, lines)
+                for group, lines in zip(self.asked.flat_groups, self.lines, strict=True)
+            ],
         }
 
     def _now(self) -> float:
@@ -82,9 +91,21 @@ class Stopwatch:
         """
         return self._now(), worked_s(self.device)
 
+    def _all_threads(self) -> Pair:
+        """Return the seconds of the wall, and those of the core for all threads of this rank (GPU: none)."""
+        return self._now(), 0.0 if self.device.type == "cuda" else time.process_time()
+
+    def _exchanges(self, group: FlatGroup, lines: ShardLines | None) -> dict[str, float]:
+        """Return the seconds of exchanges of flat weights of a size; {} on a rank that has no part."""
+        self.transport.barrier()
+        if lines is None:
+            return {}
+        like = next(iter(self.weights.values())).detach()
+        flat = flat_weights(group, lines, like=like, gradient_dtype=gradient_type(self.model))
+        return time_exchanges(flat, self._all_threads)
+
     def _units(self, samples: int) -> tuple[list[Pair], list[Pair]]:
         """Return the (forward, backward) seconds of every unit: of the wall, and those the core worked."""
-        self.transport.barrier()
         if not isinstance(self.model, ModelSpec):
             return time_layers(self.layers, self.weights, samples, self._clocks)
         tokens = sample_tokens(self.model, 0, samples, self.device)

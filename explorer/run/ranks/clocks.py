@@ -30,4 +30,11 @@ def worked_s(device: torch.device) -> float:
     return time.perf_counter() if device.type == "cuda" else time.thread_time()
 
 
-__all__ = ["settle", "worked_s"]
+def core_s(device: torch.device) -> float:
+    """Return the seconds that a core has worked for all threads of this process, those of messages too; on a
+    GPU the wall's.
+    """
+    return time.perf_counter() if device.type == "cuda" else time.process_time()
+
+
+__all__ = ["core_s", "settle", "worked_s"]

@@ -15,6 +15,7 @@ import torch.distributed as dist
 
 from explorer.base.errors import InputError
 from explorer.run.cases.weight_reads import find_reads
+from explorer.run.ranks.group_parameters import group_parameters
 from explorer.run.ranks.lane import RankLanes, Reduction
 from explorer.run.ranks.mixed import gradient_type, summed
 from explorer.run.ranks.modules import Weights
@@ -113,15 +114,8 @@ class HeldWeights:
         return self.model.parameters_of(self.case.sections[section])
 
     def _group_names(self) -> list[tuple[str, ...]]:
-        """Return, per holders group, its parameters: those that all its sections have and no others share."""
-        users: dict[str, set[int]] = defaultdict(set)
-        for section in range(len(self.skeleton.sections)):
-            for name in self._names(section):
-                users[name].add(section)
-        return [
-            tuple(name for name, found in users.items() if found == {piece.section for piece in group.pieces})
-            for group in self.skeleton.holders
-        ]
+        """Return the parameters that each holders group adds up."""
+        return group_parameters(self.case, self.skeleton)
 
     def _interval(self, piece: Piece, number: int) -> Interval:
         return self.skeleton.sections[piece.section].interval(piece.replica, number)

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import torch
 
 from explorer.run.launching.status import COMPUTING, WAITING
-from explorer.run.ranks.clocks import settle, worked_s
+from explorer.run.ranks.clocks import core_s, settle, worked_s
 from explorer.run.ranks.lane import WINDOW, Gather, LanePlan, LaneTask, Reduction, Transfer, Wire
 from explorer.run.ranks.transport import Handle, Transport
 
@@ -56,6 +56,8 @@ class Stamp(NamedTuple):
     """When it had computed."""
     cpu_s: float
     """Processor seconds that it used; on a GPU all of them (`explorer.run.ranks.clocks`)."""
+    core_s: float
+    """The same with the threads of messages that worked meanwhile."""
 
 
 class Backend(Protocol):
@@ -137,12 +139,13 @@ class Interpreter:
             self.hooks.status(COMPUTING, task.name, self._predicted(task))
             self.hooks.before(i)
             settle(self.transport.device)  # messages that were waited for have come
-            cpu, start = worked_s(self.transport.device), time.perf_counter()
+            cpu, core = worked_s(self.transport.device), core_s(self.transport.device)
+            start = time.perf_counter()
             self.backend.compute(task)
             end = time.perf_counter()
-            used = worked_s(self.transport.device) - cpu
+            used = worked_s(self.transport.device) - cpu, core_s(self.transport.device) - core
             self._issue(i + 1)
-            stamps.append(Stamp(task.task, free - begin_s, start - begin_s, end - begin_s, used))
+            stamps.append(Stamp(task.task, free - begin_s, start - begin_s, end - begin_s, *used))
             if i == last or self.plan.tasks[i + 1].step > task.step:
                 self.hooks.step(task.step)
             free = time.perf_counter()

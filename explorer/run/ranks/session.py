@@ -19,7 +19,7 @@ from explorer.run.gpus import on_gpus
 from explorer.run.launching import guard
 from explorer.run.launching.status import COMPUTING, IDLE, WAITING
 from explorer.run.ranks.allocated import counted, prepare_counting
-from explorer.run.ranks.heap import keep_freed_memory
+from explorer.run.ranks.heap import keep_freed_memory, take_pages
 from explorer.run.ranks.interpreter import Backend, Hooks, Interpreter
 from explorer.run.ranks.lane import LanePlan, RankLanes
 from explorer.run.ranks.sleeper import Sleeper
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 CROWDED_TRIES = 3
 """Calibrations in a row in which some rank must have been crowded for the machine to count as crowded."""
+SPARE = 4.0
+"""Bytes of the heap over the counted peak of a case: allocations of other sizes leave gaps between them."""
 LEAD_S = 0.01
 """Seconds from the last rank's arrival at the barrier to the common start."""
 
@@ -71,6 +73,9 @@ def run_session(spec: RunSpec, desk: Reports) -> dict[str, Any]:
             result["cases"][case.name].append(_player(case, i, spec, desk, transport)())
             _give_back(case, spec)
             desk.events.send("case", name=case.name, round=-1)
+    if not on_gpus(spec.device):
+        held = [row.get("peak_bytes", 0) for rows in result["cases"].values() for row in rows]
+        take_pages(SPARE * max(held, default=0), spec.ranks)
     players = [
         (case, _player(case, i, spec, desk, transport)) for i, case in enumerate(spec.cases) if not case.once
     ]

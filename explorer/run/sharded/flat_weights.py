@@ -58,6 +58,10 @@ class FlatWeights:
     """Where bytes are counted."""
     gradient_dtype: torch.dtype | None = None
     """Data type in which gradients are added up; None for that of the weights."""
+    frees: bool = False
+    """Whether memory of a reduction is freed at its end, so that counted bytes are those in use; else it is
+    kept for the next one, as accelerators' allocators do.
+    """
     weights: dict[str, torch.Tensor] = field(default_factory=dict)
     """Leaves by name: views of the flat tensor."""
     gathers: int = 0
@@ -68,6 +72,7 @@ class FlatWeights:
     _part: torch.Tensor = field(init=False)
     _sum: torch.Tensor | None = None
     _users: int = 0
+    _spare: list[torch.Tensor] = field(default_factory=list)
 
     def fill(self, values: Mapping[str, torch.Tensor]) -> None:
         """Take over initial values, by name."""
@@ -162,19 +167,38 @@ class FlatWeights:
         `gradients` are taken out as they are copied, so that each is there once only. Parts are exchanged and
         added up here: a reduce-scatter of gloo copies all of its input, and tells its end only who waits.
         """
-        each = self._part.numel()
-        flat = self._no_gradients(each * self.lines.size)
+        flat = self._buffer()
         start = 0
         for name, leaf in self.weights.items():
-            if name in gradients:
-                flat[start : start + leaf.numel()] = gradients.pop(name).reshape(-1)
+            mine = flat[start : start + leaf.numel()]
             start += leaf.numel()
+            if name in gradients:
+                mine.copy_(gradients.pop(name).reshape(-1))
+            else:
+                mine.zero_()
+        flat[start:].zero_()
         self.reductions += 1
         if self.lines.size == 1:
             return None, flat, flat
-        self.meter.count("reduce_scatter", "replica", each * flat.element_size() * (self.lines.size - 1))
-        came = torch.empty_like(flat)
+        sent = self._part.numel() * flat.element_size() * (self.lines.size - 1)
+        self.meter.count("reduce_scatter", "replica", sent)
+        came = self._buffer()
         return dist.all_to_all_single(came, flat, group=self.lines.inner, async_op=True), came, flat
+
+    def _buffer(self) -> torch.Tensor:
+        """Return memory for all gradients, with whatever is in it."""
+        if self._spare:
+            return self._spare.pop()
+        dtype = self.gradient_dtype or self._part.dtype
+        return self._part.new_empty(self._part.numel() * self.lines.size, dtype=dtype)
+
+    def end_reduce(self, came: torch.Tensor, flat: torch.Tensor) -> None:
+        """Take back the memory of a reduction whose parts have been added."""
+        for item in (came,) if came is flat else (came, flat):
+            if self.frees:  # the thread that sent them may hold them a moment longer
+                item.untyped_storage().resize_(0)
+            else:
+                self._spare.append(item)
 
     def sum_of(self, came: torch.Tensor) -> torch.Tensor:
         """Return the sum of what all ranks sent for this rank's part, added up in their order, in place of
@@ -198,9 +222,7 @@ class FlatWeights:
 
     def take_sum(self) -> torch.Tensor:
         """Return the sum of gradients since the last update, and begin anew."""
-        found = self._no_gradients(self._part.numel()) if self._sum is None else self._sum
-        self._sum = None
+        found, self._sum = self._sum, None
+        if found is None:
+            return self._part.new_zeros(self._part.shape, dtype=self.gradient_dtype or self._part.dtype)
         return found
-
-    def _no_gradients(self, count: int) -> torch.Tensor:
-        return self._part.new_zeros(count, dtype=self.gradient_dtype or self._part.dtype)

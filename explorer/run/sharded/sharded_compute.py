@@ -80,7 +80,8 @@ class ShardedCompute(Compute):
         self.flat_of: dict[str, FlatWeights] = {}
         for g, (level, lines) in self.shards.items():
             flat = FlatWeights(
-                level=level, lines=lines, meter=self.where.mesh.meter, gradient_dtype=self.gradient_dtype
+                level=level, lines=lines, meter=self.where.mesh.meter, gradient_dtype=self.gradient_dtype,
+                frees=self.case.count_bytes,
             )
             flat.fill({name: self.current[name] for name in self.group_names[g]})
             self.zero[g] = flat
@@ -252,8 +253,7 @@ class ShardedCompute(Compute):
             self.parts[group].append(part.clone())
         else:
             self._add_part(group, part)
-        for item in (came, flat):  # the thread that sent them may hold them a moment longer
-            item.untyped_storage().resize_(0)
+        self.zero[group].end_reduce(came, flat)
 
     def _add_part(self, group: int, part: torch.Tensor) -> None:
         self.zero[group].add(part)
@@ -280,11 +280,12 @@ class ShardedCompute(Compute):
         for g, flat in self.zero.items():
             names = self.group_names[g]
             if names and self.owner[names[0]] == piece:
-                gradient = flat.take_sum() / (span[1] - span[0])
-                if self.case.check:
-                    parts = {(name, span): flat.share(name, gradient) for name in names}
+                total = flat.take_sum()
+                if self.case.check:  # the optimizer writes the means into the sums
+                    mean = total / (span[1] - span[0])
+                    parts = {(name, span): flat.share(name, mean) for name in names}
                     self.applied.update({key: part for key, part in parts.items() if part.numel()})
-                self.optimizer.step({f"part {g}": flat.part}, {f"part {g}": gradient})
+                self.optimizer.step({f"part {g}": flat.part}, {f"part {g}": total}, span[1] - span[0])
         super()._update(piece, span)
 
     # -- comparison and result --------------------------------------------------------------------
