@@ -8,8 +8,8 @@ over all ranks inside is no business of this file; an operator that would need i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any, NoReturn
 
@@ -21,6 +21,7 @@ from explorer.models import _operators as operators
 from explorer.models._axes import Axis, TensorAxes
 from explorer.models.captured_program import CapturedProgram
 from explorer.run.own.layer_modules import LayerModule
+from explorer.run.own.recorded_calls import Known, Recorded, Recorder, filled
 from explorer.run.sharded.pieces import Indices
 
 _SIZED = {"view": 1, "reshape": 1, "_unsafe_view": 1, "expand": 1, "broadcast_to": 1}
@@ -76,6 +77,9 @@ class Pieces:
     """Places along every atom."""
     held: Mapping[int, Indices]
     """Per atom of which this rank has a part, the places that it has."""
+    _shapes: dict[Sequence[Axis], tuple[int, ...]] = field(
+        init=False, default_factory=dict, compare=False, repr=False
+    )
 
     def length(self, axis: Axis) -> int:
         """Return how long an axis of a piece is."""
@@ -83,7 +87,10 @@ class Pieces:
 
     def shape(self, axes: Sequence[Axis]) -> tuple[int, ...]:
         """Return the shape of a piece."""
-        return tuple(map(self.length, axes))
+        found = self._shapes.get(axes)
+        if found is None:
+            found = self._shapes[axes] = tuple(map(self.length, axes))
+        return found
 
     def whole(self, axes: Sequence[Axis]) -> tuple[int, ...]:
         """Return the shape of the whole tensor."""
@@ -111,6 +118,9 @@ class Pieces:
 class PieceLayer:
     """A layer of a captured program on pieces.
 
+    The first time, its operators are gone through one by one, and each is checked. What was called then is
+    called again for pieces of the same shapes.
+
     Args:
         program: the captured program.
         layer: the layer as a module.
@@ -120,6 +130,7 @@ class PieceLayer:
     def __init__(self, program: CapturedProgram, layer: LayerModule, pieces: Pieces) -> None:
         self.program, self.layer, self.pieces = program, layer, pieces
         self.nodes = list(layer.module.graph.nodes)
+        self._recorded: dict[tuple[torch.Size, ...], Recorded] = {}
 
     def __call__(
         self, tensors: Mapping[str, torch.Tensor], parameters: Mapping[str, torch.Tensor]
@@ -129,31 +140,41 @@ class PieceLayer:
         Raises:
             InputError: an operator that needs more than its pieces.
         """
-        given = iter(
-            [*(tensors[n] for n in self.layer.reads), *(parameters[n] for n in self.layer.parameters)]
-        )
-        value: dict[Any, Any] = {}
+        given = [*(tensors[n] for n in self.layer.reads), *(parameters[n] for n in self.layer.parameters)]
+        shapes = tuple(x.shape for x in given)
+        if shapes in self._recorded:
+            made = self._recorded[shapes](given)
+        else:
+            recorder = Recorder(len(given))
+            ends = self._checked(given, recorder)
+            self._recorded[shapes] = recorder.recorded(ends)
+            made = [item.value for item in ends]
+        return dict(zip(self.layer.writes, made, strict=True))
+
+    def _checked(self, given: Sequence[torch.Tensor], record: Recorder) -> list[Known]:
+        """Run the layer operator by operator, and return what it writes."""
+        known: dict[Any, Known] = {}
         local: dict[Any, bool] = {}
         from_reads: set[Any] = set()
         for node in self.nodes:
-            if len(value) < len(self.layer.reads) or not from_reads.isdisjoint(node.all_input_nodes):
+            number = len(known)
+            if number < len(self.layer.reads) or not from_reads.isdisjoint(node.all_input_nodes):
                 from_reads.add(node)
             if node.op == "placeholder":
-                value[node] = next(given)
-                local[node] = self._is_piece(node, value[node])
+                known[node] = Known(given[number], number)
+                local[node] = self._is_piece(node, given[number])
             elif node.op == "get_attr":
-                value[node], local[node] = getattr(self.layer.module, node.target), False
+                known[node], local[node] = Known(getattr(self.layer.module, node.target)), False
             elif node.op == "output":
                 # what is made of whole reads is no piece, though one could be cut out: all would do all of it
                 alike = [not local[item] and item not in from_reads for item in node.args[0]]
-                made = [
-                    self._cut(item, value[item]) if same else value[item]
+                return [
+                    self._cut(item, known[item], record) if same else known[item]
                     for item, same in zip(node.args[0], alike, strict=True)
                 ]
-                return dict(zip(self.layer.writes, made, strict=True))
             else:
                 local[node] = any(local[item] for item in node.all_input_nodes)
-                value[node] = self._call(node, value, local)
+                known[node] = self._call(node, known, local, record)
         raise AssertionError("a graph ends with its output")
 
     def _axes(self, node: Any) -> TensorAxes | None:
@@ -165,43 +186,52 @@ class PieceLayer:
             return False
         return tuple(x.shape) == self.pieces.shape(axes)
 
-    def _cut(self, node: Any, x: Any) -> Any:
+    def _cut(self, node: Any, x: Known, record: Recorder) -> Known:
         """Return this rank's piece of what all ranks make alike (a table of positions), or all of it."""
         axes = self._axes(node)
-        return x if axes is None or not self.pieces.splits(axes) else self.pieces.cut(x, axes)
+        if axes is None or not self.pieces.splits(axes):
+            return x
+        return record.call(self._piece_of(axes), (node,), {}, {node: x})
 
-    def _call(self, node: Any, value: Mapping[Any, Any], local: Mapping[Any, bool]) -> Any:
+    def _piece_of(self, axes: TensorAxes) -> Callable[[torch.Tensor], torch.Tensor]:
+        return lambda x: self.pieces.cut(x, axes)
+
+    def _call(
+        self, node: Any, before: Mapping[Any, Known], local: Mapping[Any, bool], record: Recorder
+    ) -> Known:
         if not local[node]:
-            return node.target(*_filled(node.args, value), **_filled(node.kwargs, value))
-        known = dict(value)
+            return record.call(node.target, node.args, node.kwargs, before)
+        known = dict(before)
         for item in node.all_input_nodes:
             if not local[item]:
-                known[item] = self._cut(item, value[item])
+                known[item] = self._cut(item, before[item], record)
         name = str(getattr(node.target, "_opname", getattr(node.target, "__name__", node.target)))
-        known |= self._running(node, name, known)
-        args = _filled(self._args(node, name), known)
-        self._check(node, name, args)
-        made = node.target(*args, **_filled(node.kwargs, known))
-        axes = self._axes(node)
+        known |= self._running(node, name, known, record)
+        args = self._args(node, name)
+        self._check(node, name, filled(args, known))
+        made = record.call(node.target, args, node.kwargs, known)
+        axes, value = self._axes(node), made.value
         if (
-            isinstance(made, torch.Tensor)
+            isinstance(value, torch.Tensor)
             and axes is not None
-            and tuple(made.shape) != self.pieces.shape(axes)
+            and tuple(value.shape) != self.pieces.shape(axes)
         ):
-            self._refuse(name, f"gives {tuple(made.shape)} in place of {self.pieces.shape(axes)}")
+            self._refuse(name, f"gives {tuple(value.shape)} in place of {self.pieces.shape(axes)}")
         return made
 
-    def _running(self, node: Any, name: str, known: Mapping[Any, Any]) -> dict[Any, Any]:
+    def _running(
+        self, node: Any, name: str, known: Mapping[Any, Known], record: Recorder
+    ) -> dict[Any, Known]:
         """Return the running statistics of the channels that this rank has, of a norm by channel."""
         first, *others = node.all_input_nodes
         axes = self._axes(first)
         if name != "batch_norm" or axes is None or not self.pieces.splits(axes[1:2]):
             return {}
-        count = self.pieces.whole(axes[1:2])
+        count, cut = self.pieces.whole(axes[1:2]), self._piece_of(axes[1:2])
         return {
-            item: self.pieces.cut(known[item], axes[1:2])
+            item: record.call(cut, (item,), {}, known)
             for item in others
-            if not self._is_split(item) and tuple(known[item].shape) == count
+            if not self._is_split(item) and tuple(known[item].value.shape) == count
         }
 
     def _args(self, node: Any, name: str) -> tuple[Any, ...]:
@@ -309,13 +339,6 @@ def _dimension(name: str, node: Any) -> int | None:
         found = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
         found = found[0] if isinstance(found, (list, tuple)) and len(found) == 1 else found
     return found if isinstance(found, int) else None
-
-
-def _filled(tree: Any, value: Mapping[Any, Any]) -> Any:
-    """Return arguments with the values of nodes in their places."""
-    from torch.fx.node import map_arg
-
-    return map_arg(tree, lambda node: value[node])
 
 
 __all__ = ["PieceLayer", "Pieces"]
