@@ -13,17 +13,16 @@ from explorer.reads import reading_of
 from explorer.run.cases.baselines import baseline_of, planned_speedup
 from explorer.run.cases.build import unsupported_by_torch
 from explorer.run.cases.exact_numbers import in_fp64
-from explorer.run.cases.flat_groups import flat_groups
 from explorer.run.cases.likeness import Scaled, UnitSize, scale
 from explorer.run.cases.mixed_precision import PLANS, in_plan_precision
 from explorer.run.cases.sharded_likeness import own_on_lanes, sharded_scale
 from explorer.run.cases.short_cases import by_lane, calibration_of, likeness_case, short_case
 from explorer.run.experiment import Experiment
 from explorer.run.judging import compare
+from explorer.run.judging.as_timed import as_timed
 from explorer.run.judging.calibrate import Calibrated, calibrate, machine_times, uncalibrated
 from explorer.run.judging.compare import Comparison
 from explorer.run.judging.cost_check import unfit
-from explorer.run.judging.exchange_times import with_exchanges
 from explorer.run.judging.short_results import compare_short, cost_check, rank_memory, sent_bytes
 from explorer.run.judging.task_times import timed_by_itself
 from explorer.run.judging.timelines import RunTimeline, run_timeline
@@ -122,7 +121,7 @@ def short_run(
         )  # fmt: skip
 
     def finish(result: RunResult) -> Comparison:
-        done = min(len(rank["calibration"]) for rank in result.ranks)
+        done = min(len(rank["cases"]["strategy"]) for rank in result.ranks)
         known = [learn(result, only) for only in (None, *range(done))]
         device = device_of(result)
         orders = {"strategy": main.case.order, "baseline": against.case.order}
@@ -155,7 +154,7 @@ def short_run(
         shown = short_case(
             "strategy", scaled, scaled.strategy, known.cluster, graph=known.graph, order=main.case.order
         )
-        shown = with_exchanges(shown, flat_groups(shown, scaled.graph), known.exchanges)
+        shown = as_timed(shown, known, scaled.graph)
         rows = by_lane(shown, [rank["cases"]["strategy"] for rank in result.ranks])
         return run_timeline(timed_by_itself(shown, rows), rows)
 

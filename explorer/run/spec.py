@@ -290,7 +290,7 @@ def from_data(data: Mapping[str, Any]) -> RunSpec:
         **{
             **_tuples(timed),
             "model": _model(timed["model"]),
-            "flat_groups": tuple(FlatGroup(*item) for item in timed["flat_groups"]),
+            "flat_groups": tuple(FlatGroup(*item) for item in timed.get("flat_groups", ())),
         }
     )
     asked = data["survey"]

@@ -95,6 +95,27 @@ def test_a_run_as_predicted_measures_the_prediction(schedule: str) -> None:
     assert seen.cpu_share == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(
+    ("stamp", "inside", "share"),
+    [
+        ([0.0, 0.0, 2.0, 1.5], (), 0.75),  # of a former version: what its own messages took is not told apart
+        ([0.0, 0.0, 2.0, 1.5, 2.0], (), 1.0),  # threads of its messages had the rest
+        ([0.0, 0.0, 2.0, 1.5, 1.8], (), 0.9),
+        ([0.0, 0.0, 2.0, 1.5, 3.0], (), 1.0),  # on another core
+        ([0.0, 0.0, 2.0, 1.5, 2.0], [[0, 1.0, 0.5]], 1.0),  # half was a collective, in which it waited
+        ([0.0, 0.0, 2.0, 0.9, 2.0], [[0, 1.0, 0.5]], 0.4),
+    ],
+)
+def test_a_rank_lost_what_neither_it_nor_its_messages_had(
+    stamp: list[float], inside: list[list[float]], share: float
+) -> None:
+    item = dry("gpipe", 1, microbatches=1, steps=1)
+    tasks = item.program.programs[0].tolist()
+    row = {"stamps": [[task, *stamp] for task in tasks]}
+    row["inside"] = [[task, *of[1:]] for task in tasks for of in inside]
+    assert measure(item, [[row]]).cpu_share == pytest.approx(share)
+
+
 def test_gpipe_bubble_by_the_formula() -> None:
     """(p - 1)(F + B) of each step idle on every lane, transfers apart."""
     item = dry("gpipe", 4, microbatches=8, seconds=0.02)

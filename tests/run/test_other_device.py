@@ -126,5 +126,5 @@ def test_layers_are_timed_on_their_own_device() -> None:
     with on_device():
         weights = layers.weights(range(len(layers.model.layers)), DEVICE)
         assert all(isinstance(weight, Pretended) for weight in weights.values())
-        wall, worked = time_layers(layers, weights, 2, lambda: (0.0, 0.0))
+        wall, worked, _ = time_layers(layers, weights, 2, lambda: (0.0, 0.0))
     assert len(wall) == len(worked) == len(layers.model.layers)

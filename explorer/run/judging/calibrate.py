@@ -15,8 +15,9 @@ from explorer.calibrate.runs import LayerTime, MachineTimes
 from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup, Source
 from explorer.graph import Defaults, LayerGraph
 from explorer.run.judging.exchange_times import ExchangeSeconds, exchange_seconds
+from explorer.run.judging.rank_speeds import rank_speeds
 from explorer.run.model import ModelSpec, model_graph
-from explorer.run.own.layer_times import graph_with_times, layer_times, no_graph
+from explorer.run.own.layer_times import graph_with_times, layer_times, no_graph, sum_seconds
 from explorer.run.own.own_model import OwnModel
 from explorer.run.sharded.layout_model import LayoutModel
 from explorer.run.spec import FlatGroup
@@ -39,6 +40,10 @@ class Calibrated:
     """Optimizer whose update was timed."""
     precision: str = "fp32"
     """Precision in which layers were timed."""
+    speeds: tuple[float, ...] = ()
+    """By rank, its seconds of compute over the mean of all ranks."""
+    sums: Mapping[str, float] = field(default_factory=dict)
+    """By layer, the seconds in which its gradients are added to those of earlier microbatches."""
     exchanges: Mapping[FlatGroup, ExchangeSeconds] = field(default_factory=dict)
     """Seconds of the exchanges of flat weights, by their size."""
 
@@ -66,14 +71,15 @@ def calibrate(
         rows: per rank and round, the result of `Stopwatch.measure`.
         ranks: number of processes.
         optimizer: the one whose update was timed.
-        only: take compute from this round alone, which the same round's steps are then compared with: the
-            load of a shared machine drifts.
+        only: take compute from the timings before and after this round alone, whose steps are then compared
+            with it: the load of a shared machine drifts.
         graph: graph of a model's own layers; None for stand-ins.
         flat_groups: sizes of flat weights in the order in which their exchanges were timed.
     """
     every = [list(rank) for rank in rows]
     flat = [row for rank in every for row in rank]
-    now = flat if only is None else [rank[only] for rank in every]
+    around = every if only is None else [rank[only : only + 2] for rank in every]
+    now = [row for rank in around for row in rank]
     if isinstance(model, ModelSpec):
         times = _unit_times(model, now)
         measured = model_graph(model, name="calibrated", defaults=Defaults(precision="fp32"), times=times)
@@ -105,7 +111,12 @@ def calibrate(
         seconds=known,
         optimizer=optimizer,
         precision=model.dtype,
-        exchanges={group: exchange_seconds([row["exchanges"][i] for row in now]) for i, group in enumerate(flat_groups)},
+        speeds=rank_speeds(around),
+        sums={} if isinstance(model, ModelSpec) else sum_seconds(model, now),
+        exchanges={
+            group: exchange_seconds([row["exchanges"][i] for row in now])
+            for i, group in enumerate(flat_groups)
+        },
     )
 
 

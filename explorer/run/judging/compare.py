@@ -197,7 +197,7 @@ def predicted_step(prepared: Prepared) -> float:
     """Return the predicted step time of the very program that was run, by the same definition as the measured
     one.
     """
-    ends = {t: float(prepared.timing.end_s[t]) for tasks in prepared.program.programs for t in tasks.tolist()}
+    ends = {task: end for task, (_, _, end) in _predicted_stamps(prepared).items()}
     return median(step_times(prepared.program, ends, skip=_drain(prepared)))
 
 
@@ -272,17 +272,17 @@ def _cpu_share(rows: Sequence[Sequence[Mapping[str, Any]]]) -> float:
     """Return the smallest share of a core that a rank got in its tasks.
 
     What its own threads of messages took is no loss; collectives inside tasks are left out, since ranks wait
-    for each other there.
+    for each other there. Stamps of former versions do not tell these threads apart.
     """
     shares = []
     for rank in rows:
         got = wall = 0.0
         for record in rank:
             inside = {int(task): (s, cpu) for task, s, cpu in record.get("inside", ())}
-            for task, _, start, end, cpu, core in record["stamps"]:
+            for task, _, start, end, cpu, *core in record["stamps"]:
                 apart, worked = inside.get(int(task), (0.0, 0.0))
                 wall += end - start - apart
-                got += cpu - worked if apart else min(core, end - start)
+                got += cpu - worked if apart else min(*core, end - start) if core else cpu
         if wall > 0:
             shares.append(got / wall)
     return min(shares, default=0.0)

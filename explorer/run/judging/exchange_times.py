@@ -17,7 +17,7 @@ a program cuts into parts is whole here, before what waits for its first or afte
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import NamedTuple
@@ -59,7 +59,7 @@ def exchange_seconds(rows: Iterable[Mapping[str, float]]) -> ExchangeSeconds:
     """
     timed = [row for row in rows if row]
 
-    def over(choose, name):  # type: ignore[no-untyped-def]
+    def over(choose: Callable[[list[float]], float], name: str) -> float:
         return choose(row[name] for row in timed) if timed else 0.0
 
     return ExchangeSeconds(
@@ -71,37 +71,41 @@ def exchange_seconds(rows: Iterable[Mapping[str, float]]) -> ExchangeSeconds:
 
 
 def with_exchanges(
-    prepared: Prepared, groups: Mapping[int, FlatGroup], known: Mapping[FlatGroup, ExchangeSeconds]
+    prepared: Prepared,
+    seconds: FloatArray,
+    groups: Mapping[int, FlatGroup],
+    known: Mapping[FlatGroup, ExchangeSeconds],
 ) -> Prepared:
-    """Return a case timed with its exchanges of flat weights as they were timed; as it is without any.
+    """Return a case with its exchanges of flat weights as they were timed; as it is without any.
 
     Args:
         prepared: the case.
+        seconds: those of every task without them.
         groups: its flat weights by the number of their group (`run.cases.flat_groups`).
         known: seconds by size.
     """
     if not groups or any(group not in known for group in groups.values()):
         return prepared
     times = {g: known[group] for g, group in groups.items()}
-    seconds = _Seconds(prepared, times)
-    for plan in seconds.plans:
-        _Walk(seconds, plan).run()
-    durations = seconds.durations + seconds.after
-    for task, longer in seconds.longer.items():
+    found = _Seconds(prepared, seconds, times)
+    for plan in found.plans:
+        _Walk(found, plan).run()
+    durations = found.durations + found.after
+    for task, longer in found.longer.items():
         durations[task] += longer
     return replace(
-        prepared, timing=run_each(prepared.program, durations), after_s=tuple(seconds.after.tolist())
+        prepared, timing=run_each(prepared.program, durations), after_s=tuple(found.after.tolist())
     )
 
 
 class _Seconds:
     """Seconds of all tasks of a program while its lanes are walked through."""
 
-    def __init__(self, prepared: Prepared, times: Mapping[int, ExchangeSeconds]) -> None:
+    def __init__(self, prepared: Prepared, seconds: FloatArray, times: Mapping[int, ExchangeSeconds]) -> None:
         program = prepared.program
         self.times, self.lanes = times, RankLanes(program)
         self.plans = [self.lanes.plan(i) for i in range(len(program.programs))]
-        self.durations: FloatArray = prepared.prices.seconds[program.slot]
+        self.durations = seconds.copy()
         self.after = np.zeros(program.size)
         """Seconds of the computing thread between a task and the next."""
         self.longer: dict[int, float] = defaultdict(float)
@@ -179,9 +183,7 @@ class _Walk:
                 continue
             item.core_s -= taken
             lasts = taken / rate + taken
-            self.seconds.longer[item.task] = max(
-                self.seconds.longer[item.task], lasts - taken / item.share
-            )
+            self.seconds.longer[item.task] = max(self.seconds.longer[item.task], lasts - taken / item.share)
             yield taken
 
     def _begin(self, position: int, task: int | None) -> None:

@@ -13,11 +13,11 @@ from explorer.cluster import Cluster
 from explorer.framework import OURS
 from explorer.graph import LayerGraph
 from explorer.run.cases.build import Prepared
-from explorer.run.cases.flat_groups import flat_groups
 from explorer.run.cases.likeness import Scaled
 from explorer.run.cases.operators import by_operator, operator_graph
 from explorer.run.cases.short_cases import by_lane, short_case
 from explorer.run.judging import compare
+from explorer.run.judging.as_timed import as_timed
 from explorer.run.judging.calibrate import Calibrated, uncalibrated
 from explorer.run.judging.compare import Comparison, EngineRun, StageTime
 from explorer.run.judging.cost_check import (
@@ -33,7 +33,6 @@ from explorer.run.judging.cost_check import (
     predicted_compute,
     priced_by,
 )
-from explorer.run.judging.exchange_times import with_exchanges
 from explorer.run.judging.held_bytes import RankBytes, rank_bytes
 from explorer.run.judging.task_times import timed_by_itself
 from explorer.run.judging.wire_bytes import WireBytes, wire_bytes
@@ -67,7 +66,7 @@ def compare_short(
         run = short_case(
             case, scaled, strategy, item.cluster, graph=item.graph, everywhere=alone, order=orders[case]
         )
-        run = with_exchanges(run, flat_groups(run, scaled.graph), item.exchanges)
+        run = as_timed(run, item, scaled.graph)
         return timed_by_itself(run, by_lane(run, rows(case)), only)
 
     main = priced("strategy", scaled.strategy, known[0])

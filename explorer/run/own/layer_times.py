@@ -13,8 +13,10 @@ from explorer.graph import Defaults, Layer, LayerGraph, Measured
 from explorer.run.own.own_model import OwnModel
 from explorer.run.sharded.layout_model import LayoutModel
 
-Times = Mapping[tuple[str, int], tuple[float, float]]
-"""(layer, samples) -> seconds of the forward and of the backward of so many samples."""
+Times = Mapping[tuple[str, int], tuple[float, float, float]]
+"""(layer, samples) -> seconds of the forward and of the backward of so many samples, and those of the latter
+in which gradients are added to those of earlier microbatches.
+"""
 
 
 def layer_times(model: OwnModel | LayoutModel, rows: Sequence[Mapping[str, Any]]) -> Times:
@@ -29,10 +31,25 @@ def layer_times(model: OwnModel | LayoutModel, rows: Sequence[Mapping[str, Any]]
         for samples, pairs in row["units"].items():
             for layer, (forward, backward) in zip(model.layers, pairs, strict=True):
                 found[layer, int(samples)].append((forward, backward))
+    sums = sum_seconds(model, rows)
     return {
-        key: (fmean(pair[0] for pair in pairs), fmean(pair[1] for pair in pairs))
-        for key, pairs in found.items()
+        (layer, samples): (
+            fmean(forward for forward, _ in pairs),
+            fmean(backward for _, backward in pairs),
+            sums.get(layer, 0.0),
+        )
+        for (layer, samples), pairs in found.items()
     }
+
+
+def sum_seconds(model: OwnModel | LayoutModel, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return by layer the seconds in which gradients are added up, mean over ranks and rounds; {} of rows of
+    former versions.
+
+    Arguments are those of `layer_times`.
+    """
+    timed = [row["sums"] for row in rows if row.get("sums")]
+    return dict(zip(model.layers, map(fmean, zip(*timed, strict=True)), strict=True)) if timed else {}
 
 
 def graph_with_times(graph: LayerGraph, times: Times, *, precision: str = "fp32") -> LayerGraph:
@@ -52,12 +69,12 @@ def _measured(layer: Layer, times: Times, *, reads: bool) -> tuple[Measured, ...
     return tuple(
         Measured(
             forward_s=forward,
-            input_grad_s=to_input * backward,
-            weight_grad_s=(1 - to_input) * backward,
+            input_grad_s=to_input * (backward - added),
+            weight_grad_s=(1 - to_input) * (backward - added) + added,
             batch=float(samples),
             halves=to_input == 0.5,
         )
-        for samples, (forward, backward) in found
+        for samples, (forward, backward, added) in found
     )
 
 

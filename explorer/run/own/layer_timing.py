@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import torch
 
@@ -14,24 +15,37 @@ Pair = tuple[float, float]
 """Seconds of two clocks; also of a forward and a backward."""
 
 
+class LayerSeconds(NamedTuple):
+    """Seconds of every layer by two clocks."""
+
+    first: list[Pair]
+    """(forward, backward) by the first clock."""
+    second: list[Pair]
+    """The same by the second."""
+    sums: list[float]
+    """By the first clock, what of a backward adds its gradients to those of earlier microbatches."""
+
+
 def time_layers(
     layers: OwnLayers | LayoutUnits,
     weights: Mapping[str, torch.Tensor],
     samples: int,
     clock: Callable[[], Pair],
-) -> tuple[list[Pair], list[Pair]]:
+) -> LayerSeconds:
     """Time every layer of a model for a number of samples.
+
+    Gradients are added up when all are there, as at the end of a backward: by then they and their sums have
+    left the caches.
 
     Args:
         layers: the model.
         weights: all its weights.
         samples: number of samples.
         clock: the present time of two clocks.
-
-    Returns:
-        For either clock the (forward, backward) seconds of every layer.
     """
     device = next(iter(weights.values())).device
+    wide = gradient_type(layers.model)
+    sums = {name: torch.zeros_like(w, dtype=wide or w.dtype) for name, w in weights.items()}
     data = layers.samples(0, samples, device)
     held: dict[int, torch.Tensor] = {}
     forward: list[Pair] = []
@@ -46,8 +60,12 @@ def time_layers(
         forward.append(_since(begin, clock()))
         held.update({key: value.detach() for key, value in made.items() if key != layers.loss})
         graphs.append((given, made))
-    backward = [_backward(layers, weights, unit, *graphs[unit], clock) for unit in range(len(graphs))]
-    return _of(0, forward, backward), _of(1, forward, backward)
+    found = [_backward(layers, weights, unit, *graphs[unit], clock) for unit in range(len(graphs))]
+    added = [_add_up(sums, gradients, clock) for _, gradients in found]
+    backward = [(one[0] + two[0], one[1] + two[1]) for (one, _), two in zip(found, added, strict=True)]
+    return LayerSeconds(
+        _of(0, forward, backward), _of(1, forward, backward), [seconds for seconds, _ in added]
+    )
 
 
 def _backward(
@@ -57,25 +75,31 @@ def _backward(
     given: Mapping[int, torch.Tensor],
     made: Mapping[int, torch.Tensor],
     clock: Callable[[], Pair],
-) -> Pair:
-    """Return the seconds of a layer's backward; a microbatch adds its gradients to those of earlier ones."""
+) -> tuple[Pair, dict[str, torch.Tensor]]:
+    """Return the seconds of a layer's backward, and the gradients of its weights."""
     outputs = [value for value in made.values() if value.requires_grad]
-    own = [weights[name] for name in layers.model.parameters_of([unit])]
-    wanted = [*(x for x in given.values() if x.requires_grad), *own]
+    names = layers.model.parameters_of([unit])
+    wanted = [*(x for x in given.values() if x.requires_grad), *(weights[name] for name in names)]
     if not outputs or not wanted:
-        return 0.0, 0.0
+        return (0.0, 0.0), {}
     came = [torch.ones_like(value) for value in outputs]
-    wide = gradient_type(layers.model)
-    sums = [None if wide is None else torch.zeros_like(w, dtype=wide) for w in own]
     begin = clock()
     found = torch.autograd.grad(outputs, wanted, came, allow_unused=True)
-    gradients: tuple[torch.Tensor | None, ...] = found[len(wanted) - len(own) :]
-    added = [
-        (g if total is None else total, g) for total, g in zip(sums, gradients, strict=True) if g is not None
-    ]
-    if added:
-        torch._foreach_add_([total for total, _ in added], [g for _, g in added])
-    return _since(begin, clock())
+    seconds = _since(begin, clock())
+    own: tuple[torch.Tensor | None, ...] = found[len(wanted) - len(names) :]
+    return seconds, {name: g for name, g in zip(names, own, strict=True) if g is not None}
+
+
+def _add_up(
+    sums: Mapping[str, torch.Tensor], gradients: dict[str, torch.Tensor], clock: Callable[[], Pair]
+) -> Pair:
+    """Return the seconds in which a layer's gradients are added to their sums; they are gone then."""
+    begin = clock()
+    if gradients:
+        torch._foreach_add_([sums[name] for name in gradients], list(gradients.values()))
+    seconds = _since(begin, clock())
+    gradients.clear()
+    return seconds
 
 
 def _since(begin: Pair, end: Pair) -> Pair:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from explorer.run.model import ModelSpec, parameter_names
-from explorer.run.own.layer_timing import time_layers
+from explorer.run.own.layer_timing import LayerSeconds, time_layers
 from explorer.run.ranks.clocks import worked_s
 from explorer.run.ranks.lane import Wire
 from explorer.run.ranks.mixed import gradient_type
@@ -68,8 +68,9 @@ class Stopwatch:
         update = self._update()
         share = (worked_s(self.device) - cpu) / max(time.perf_counter() - wall, 1e-9)
         return {
-            "units": {samples: wall for samples, (wall, _) in both.items()},
-            "worked": {samples: worked for samples, (_, worked) in both.items()},
+            "units": {samples: timed.first for samples, timed in both.items()},
+            "worked": {samples: timed.second for samples, timed in both.items()},
+            "sums": next((timed.sums for timed in reversed(both.values())), []),
             "update_s": update,
             "cpu_share": share,
             "messages": {str(size): self._message(size) for size in self.asked.message_bytes},
@@ -104,7 +105,7 @@ class Stopwatch:
         flat = flat_weights(group, lines, like=like, gradient_dtype=gradient_type(self.model))
         return time_exchanges(flat, self._all_threads)
 
-    def _units(self, samples: int) -> tuple[list[Pair], list[Pair]]:
+    def _units(self, samples: int) -> LayerSeconds:
         """Return the (forward, backward) seconds of every unit: of the wall, and those the core worked."""
         if not isinstance(self.model, ModelSpec):
             return time_layers(self.layers, self.weights, samples, self._clocks)
@@ -137,7 +138,7 @@ class Stopwatch:
         wall, worked = (
             [(f[clock], b[clock]) for f, b in zip(forward, backward, strict=True)] for clock in (0, 1)
         )
-        return wall, worked
+        return LayerSeconds(wall, worked, [])
 
     def _update(self) -> float:
         held = {name: w.detach().clone() for name, w in self.weights.items()}

@@ -94,6 +94,8 @@ def run_session(spec: RunSpec, desk: Reports) -> dict[str, Any]:
     # one round says what a crowded machine did; more would be no evidence either
     for number in range(1) if crowded else range(-spec.warmup_rounds, spec.rounds):
         _round(number, players, calibrator, surveyor, result, desk)
+    if calibrator is not None:  # so that every round lies between two
+        result["calibration"].append(_calibrate(calibrator, desk))
     desk.status(IDLE)
     transport.barrier()
     return result

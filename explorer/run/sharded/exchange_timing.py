@@ -32,6 +32,8 @@ def open_lines(group: FlatGroup, ranks: int) -> ShardLines | None:
     """
     k, me = group.parts, dist.get_rank()
     rows = [list(range(low, low + k)) for low in range(0, ranks - k + 1, k)]
+    if not rows:
+        return None
     inner = [ready_group(row) for row in rows]
     copies = min(group.copies, len(rows))
     blocks = [rows[low : low + copies] for low in range(0, len(rows) - copies + 1, copies)]

@@ -80,7 +80,10 @@ class ShardedCompute(Compute):
         self.flat_of: dict[str, FlatWeights] = {}
         for g, (level, lines) in self.shards.items():
             flat = FlatWeights(
-                level=level, lines=lines, meter=self.where.mesh.meter, gradient_dtype=self.gradient_dtype,
+                level=level,
+                lines=lines,
+                meter=self.where.mesh.meter,
+                gradient_dtype=self.gradient_dtype,
                 frees=self.case.count_bytes,
             )
             flat.fill({name: self.current[name] for name in self.group_names[g]})
