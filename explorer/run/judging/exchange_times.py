@@ -59,7 +59,7 @@ def exchange_seconds(rows: Iterable[Mapping[str, float]]) -> ExchangeSeconds:
     """
     timed = [row for row in rows if row]
 
-    def over(choose: Callable[[list[float]], float], name: str) -> float:
+    def over(choose: Callable[[Iterable[float]], float], name: str) -> float:
         return choose(row[name] for row in timed) if timed else 0.0
 
     return ExchangeSeconds(

@@ -34,8 +34,9 @@ def time_layers(
 ) -> LayerSeconds:
     """Time every layer of a model for a number of samples.
 
-    Gradients are added up when all are there, as at the end of a backward: by then they and their sums have
-    left the caches.
+    Backwards go from the last layer to the first with the gradients that came, those of several readers added
+    up. Gradients of weights are added to their sums when all are there, as at the end of a backward: by then
+    both have left the caches.
 
     Args:
         layers: the model.
@@ -60,7 +61,11 @@ def time_layers(
         forward.append(_since(begin, clock()))
         held.update({key: value.detach() for key, value in made.items() if key != layers.loss})
         graphs.append((given, made))
-    found = [_backward(layers, weights, unit, *graphs[unit], clock) for unit in range(len(graphs))]
+    slopes: dict[int, torch.Tensor] = {}
+    found = [
+        _backward(layers, weights, unit, *graphs[unit], slopes, clock)
+        for unit in reversed(range(len(graphs)))
+    ][::-1]
     added = [_add_up(sums, gradients, clock) for _, gradients in found]
     backward = [(one[0] + two[0], one[1] + two[1]) for (one, _), two in zip(found, added, strict=True)]
     return LayerSeconds(
@@ -74,19 +79,28 @@ def _backward(
     unit: int,
     given: Mapping[int, torch.Tensor],
     made: Mapping[int, torch.Tensor],
+    slopes: dict[int, torch.Tensor],
     clock: Callable[[], Pair],
 ) -> tuple[Pair, dict[str, torch.Tensor]]:
-    """Return the seconds of a layer's backward, and the gradients of its weights."""
-    outputs = [value for value in made.values() if value.requires_grad]
+    """Return the seconds of a layer's backward, and the gradients of its weights.
+
+    `slopes`: the gradients of tensors that the layers behind have left; those of what this one writes are
+    taken, and those of what it reads are left, added to what other readers left.
+    """
+    written = [key for key, value in made.items() if value.requires_grad]
     names = layers.model.parameters_of([unit])
-    wanted = [*(x for x in given.values() if x.requires_grad), *(weights[name] for name in names)]
-    if not outputs or not wanted:
+    read = [key for key, x in given.items() if x.requires_grad]
+    wanted = [*(given[key] for key in read), *(weights[name] for name in names)]
+    if not written or not wanted:
         return (0.0, 0.0), {}
-    came = [torch.ones_like(value) for value in outputs]
+    came = [slopes.pop(key) if key in slopes else torch.ones_like(made[key]) for key in written]
     begin = clock()
-    found = torch.autograd.grad(outputs, wanted, came, allow_unused=True)
+    found = torch.autograd.grad([made[key] for key in written], wanted, came, allow_unused=True)
+    for key, slope in zip(read, found, strict=False):
+        if slope is not None:
+            slopes[key] = slopes[key] + slope if key in slopes else slope
     seconds = _since(begin, clock())
-    own: tuple[torch.Tensor | None, ...] = found[len(wanted) - len(names) :]
+    own: tuple[torch.Tensor | None, ...] = found[len(read) :]
     return seconds, {name: g for name, g in zip(names, own, strict=True) if g is not None}
 
 
