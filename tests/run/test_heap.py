@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return count
 
     monkeypatch.setattr(heap.torch, "zeros", zeros)
-    monkeypatch.setattr(heap.psutil, "virtual_memory", Free)
+    monkeypatch.setattr(heap, "free_bytes", lambda: Free.available)
     return found
 
 
@@ -39,3 +40,24 @@ def test_pages_are_taken_up_to_half_of_a_ranks_share(
 ) -> None:
     heap.take_pages(wanted * MEBIBYTE, ranks)
     assert sum(asked) == taken * MEBIBYTE
+
+
+@pytest.mark.parametrize(
+    ("limit", "used", "left"),
+    [
+        ("2048", "1536", 512),
+        ("max", "1536", 1024),
+        ("1024", "2048", 0),
+        ("4096", "1", 1024),
+        (None, None, 1024),
+    ],
+)
+def test_a_container_has_less_left_than_its_machine(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, limit: str | None, used: str | None, left: int
+) -> None:
+    monkeypatch.setattr(heap.psutil, "virtual_memory", Free)
+    for name, value in (("max", limit), ("current", used)):
+        if value is not None:
+            number = value if value == "max" else str(int(value) * MEBIBYTE)
+            (tmp_path / f"memory.{name}").write_text(number + "\n")
+    assert heap.free_bytes(tmp_path) == left * MEBIBYTE

@@ -157,6 +157,7 @@ OWN_FILES = {
     "explorer.profiling.machine": "what the system says of its processor",
     "explorer.run.launching.launch": "what the ranks of a run write",
     "explorer.run.launching.leftovers": "what a launcher wrote of itself",
+    "explorer.run.ranks.heap": "what the system says of its control group",
     "explorer.run.worker": "what the launch wrote",
     "explorer.score.profile_numbers": "profiles of the package, whose numbers a fit writes",
     "widgets.report.document": "bundles of the package",

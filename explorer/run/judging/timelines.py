@@ -48,7 +48,7 @@ def run_timeline(prepared: Prepared, rows: Rows, *, scale: float = 1.0) -> RunTi
     timing = prepared.timing
     return RunTimeline(
         program=prepared.program,
-        predicted_s=np.stack([timing.start_s, timing.end_s], axis=1),
+        predicted_s=np.stack([timing.start_s, timing.end_s - np.array(prepared.after_s or 0.0)], axis=1),
         measured_s={int(stamp[0]): (stamp[2] * scale, stamp[3] * scale) for stamp in stamps},
         round=chosen,
         rounds=rounds,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+from pathlib import Path
 
 import psutil
 import torch
@@ -35,9 +36,21 @@ def take_pages(wanted: float, ranks: int) -> None:
         wanted: bytes; less is taken where that would be more than half of this rank's share of what is free.
         ranks: ranks of this machine that do the same.
     """
-    room = min(wanted, psutil.virtual_memory().available / (2 * ranks))
+    room = min(wanted, free_bytes() / (2 * ranks))
     blocks = [torch.zeros(_PAD_BYTES, dtype=torch.uint8) for _ in range(int(room) // _PAD_BYTES)]
     del blocks
+
+
+def free_bytes(group: Path = Path("/sys/fs/cgroup")) -> float:
+    """Return the bytes that this machine has left, or that its control group (a container's) may yet take.
+
+    `group`: folder of the control group, of version 2; one without a limit, or none, limits nothing.
+    """
+    left = float(psutil.virtual_memory().available)
+    with contextlib.suppress(OSError, ValueError):
+        most, used = (float((group / f"memory.{name}").read_text()) for name in ("max", "current"))
+        left = min(left, max(0.0, most - used))
+    return left
 
 
 def give_back_freed_memory() -> bool:
