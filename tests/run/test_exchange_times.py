@@ -85,6 +85,15 @@ def test_level_3_waits_for_a_whole_gather_where_a_program_waits_for_its_first_bl
     assert predicted_step(made) == pytest.approx(m * (FORWARD + BACKWARD) + UPDATE + x.gather_s, rel=1e-12)
 
 
+def test_a_gather_that_needs_most_of_a_core_lasts_longer_beside_work() -> None:
+    # of 1 s alone the core works .75. Beside .5 s of work it gets .5 in 1 s, and the rest in .25 / .75 s;
+    # beside 1 s of work it gets all, and the work lasts 1.75 s
+    made = timed(3, NONE._replace(gather_s=1.0, gather_core_s=0.75))
+    m = microbatches(made)
+    step = 1.0 + m * (1.0 + 1 / 3) + (m - 1) * 1.75 + BACKWARD + UPDATE
+    assert predicted_step(made) == pytest.approx(step, rel=1e-12)
+
+
 def test_what_is_too_long_to_hide_is_waited_for_before_the_next_exchange_begins() -> None:
     # of 4 s alone the core works 2: beside 1.5 s of work it gets 1.5 more, and has .5 to go, that is 1 s
     x = NONE._replace(scatter_s=4.0, scatter_core_s=2.0)

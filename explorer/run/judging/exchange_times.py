@@ -151,6 +151,8 @@ class _UnderWay:
     """What its threads have yet to take of the core."""
     share: float
     """Share of the core that they take if nothing else runs."""
+    longer_s: float = 0.0
+    """Seconds by which it lasts longer so far, beside work."""
 
 
 class _Walk:
@@ -182,8 +184,8 @@ class _Walk:
             if taken <= 0:
                 continue
             item.core_s -= taken
-            lasts = taken / rate + taken
-            self.seconds.longer[item.task] = max(self.seconds.longer[item.task], lasts - taken / item.share)
+            item.longer_s += taken / rate + taken - taken / item.share
+            self.seconds.longer[item.task] = max(self.seconds.longer[item.task], item.longer_s)
             yield taken
 
     def _begin(self, position: int, task: int | None) -> None:
