@@ -13,6 +13,9 @@ from pathlib import Path
 import psutil
 import torch
 
+from explorer.base.errors import InputError
+from explorer.base.files import read_text
+
 # of malloc.h: M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX
 _TRIM, _PAD, _MAPS = -1, -2, -4
 _PAD_BYTES = 64 << 20
@@ -47,8 +50,8 @@ def free_bytes(group: Path = Path("/sys/fs/cgroup")) -> float:
     `group`: folder of the control group, of version 2; one without a limit, or none, limits nothing.
     """
     left = float(psutil.virtual_memory().available)
-    with contextlib.suppress(OSError, ValueError):
-        most, used = (float((group / f"memory.{name}").read_text()) for name in ("max", "current"))
+    with contextlib.suppress(InputError, ValueError):
+        most, used = (float(read_text(group / f"memory.{name}")) for name in ("max", "current"))
         left = min(left, max(0.0, most - used))
     return left
 
