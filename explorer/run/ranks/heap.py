@@ -33,7 +33,7 @@ def keep_freed_memory() -> bool:
 
 def take_pages(wanted: float, ranks: int) -> None:
     """Touch so many bytes of fresh memory and free it: pages that the first tasks of a case would else wait
-    for, several milliseconds a megabyte on some machines.
+    for, one or two milliseconds a megabyte on some machines.
 
     Args:
         wanted: bytes; less is taken where that would be more than half of this rank's share of what is free.
