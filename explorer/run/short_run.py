@@ -102,22 +102,22 @@ def short_run(
             )  # fmt: skip
         twin = replace(main.case, name="torch", engine="torch", check=True)
         cases.append(twin)
+    timed = calibration_of(scaled, (main, against))
     spec = RunSpec(
         ranks=scaled.ranks,
         cases=tuple(cases),
         rounds=rounds,
         warmup_rounds=warmup_rounds,
-        calibration=calibration_of(scaled, (main, against)),
+        calibration=timed,
         group_timeout_s=max(600.0, 10 + 5 * max(main.case.seconds)),
         pin=True,
         quiet_share=compare.QUIET,
     )
 
     def learn(result: RunResult, only: int | None = None) -> Calibrated:
-        rows = [rank["calibration"] for rank in result.ranks]
         return calibrate(
-            scaled.model, rows, ranks=scaled.ranks, optimizer=scaled.job.optimizer, only=only,
-            graph=scaled.graph, flat_groups=spec.calibration.flat_groups if spec.calibration else (),
+            timed, [rank["calibration"] for rank in result.ranks], ranks=scaled.ranks, only=only,
+            graph=scaled.graph,
         )  # fmt: skip
 
     def finish(result: RunResult) -> Comparison:

@@ -135,6 +135,15 @@ class FlatGroup(NamedTuple):
     """Ranks that have the same part."""
 
 
+class Cut(NamedTuple):
+    """One way in which a case cuts its model into sections."""
+
+    sections: tuple[tuple[int, ...], ...]
+    """Units of each section; together all units."""
+    samples: int
+    """Samples of a microbatch."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
     """What every rank times in each round, all at the same time."""
@@ -143,6 +152,8 @@ class Calibration:
     """Model whose units are timed one by one, forward and backward."""
     samples: tuple[int, ...]
     """Numbers of samples to time."""
+    cuts: tuple[Cut, ...] = ()
+    """Ways to cut the model into sections, which are timed as one."""
     message_bytes: tuple[int, ...] = ()
     """Bytes of the point-to-point messages to the next rank."""
     reduce_bytes: tuple[int, ...] = ()
@@ -290,6 +301,7 @@ def from_data(data: Mapping[str, Any]) -> RunSpec:
         **{
             **_tuples(timed),
             "model": _model(timed["model"]),
+            "cuts": tuple(Cut(*item) for item in _tuples(timed).get("cuts", ())),
             "flat_groups": tuple(FlatGroup(*item) for item in timed.get("flat_groups", ())),
         }
     )
@@ -389,6 +401,7 @@ def _tuples(data: Mapping[str, Any]) -> dict[str, Any]:
 
 __all__ = [
     "Calibration",
+    "Cut",
     "Fault",
     "FlatGroup",
     "RunCase",

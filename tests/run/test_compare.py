@@ -25,6 +25,7 @@ from explorer.run.judging.compare import (
     verdict_of,
 )  # fmt: skip
 from explorer.run.model import model_graph, transformer
+from explorer.run.spec import Calibration
 from explorer.strategy import JobStrategy
 from explorer.workload import Job
 from tests.run.programs import SCHEDULES, dry, stages_of
@@ -46,7 +47,7 @@ def rows(ranks: int = 2, rounds: int = 3) -> list[list[dict[str, Any]]]:
 
 
 def test_the_calibrated_cluster_gives_back_what_was_measured() -> None:
-    known = calibrate(MODEL, rows(), ranks=2, optimizer="adam")
+    known = calibrate(Calibration(model=MODEL, samples=(), optimizer="adam"), rows(), ranks=2)
     path = known.cluster.path(0, 1)
     assert path.latency_s + 1000004 / path.bandwidth_bytes_per_s == pytest.approx(1.1e-3, rel=1e-3)
     assert collective_seconds(known.cluster, "all_reduce", (0, 1), 1e6) == pytest.approx(3e-3, rel=1e-6)
@@ -58,7 +59,7 @@ def test_the_calibrated_cluster_gives_back_what_was_measured() -> None:
 
 def test_simulated_on_it_a_step_is_the_sum() -> None:
     """Two stages of one unit, m microbatches of 4 samples: (m + 1)(4 + 8) ms and the little rest."""
-    known = calibrate(MODEL, rows(), ranks=2, optimizer="none")
+    known = calibrate(Calibration(model=MODEL, samples=(), optimizer="none"), rows(), ranks=2)
     job = Job(global_batch=32, precision="fp32", optimizer="none")
     names = [layer.name for layer in known.graph.layers]
     strategy = JobStrategy(stages=stages_of(names, 2, 1, size=4), schedule="gpipe")

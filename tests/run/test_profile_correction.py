@@ -17,6 +17,7 @@ from explorer.costs.update_time import update_seconds
 from explorer.run.judging.calibrate import Calibrated, calibrate
 from explorer.run.judging.profile_correction import correct, same_device
 from explorer.run.model import model_graph, transformer
+from explorer.run.spec import Calibration
 from explorer.workload import Job
 
 MODEL = transformer(2, d_model=64, seq=16)
@@ -63,7 +64,7 @@ def observed(kind: DeviceKind, *, slower: float = 1.0, precision: str = "fp32") 
         "messages": {"4": 1e-4, "1000004": 1.1e-3},
         "reduces": {"4": 2e-4, "1000000": 3e-3},
     }
-    known = calibrate(MODEL, [[row], [row]], ranks=2, optimizer="adam")
+    known = calibrate(Calibration(model=MODEL, samples=(), optimizer="adam"), [[row], [row]], ranks=2)
     return replace(known, precision=precision)
 
 

@@ -30,6 +30,7 @@ from explorer.run.judging.calibrate import calibrate
 from explorer.run.judging.compare import TOO_NOISY, StageTime
 from explorer.run.judging.cost_check import CostCheck, LayerSeconds
 from explorer.run.model import transformer
+from explorer.run.spec import Calibration
 from tests.support import view_shapes as shapes
 from widgets import Explorer
 from widgets.run import slicing
@@ -80,7 +81,7 @@ def calibrated() -> Any:
         "units": {"1": units}, "update_s": 1e-4, "cpu_share": 0.9,
         "messages": {"4": 1e-4, "1000004": 1.1e-3}, "reduces": {"4": 2e-4, "1000000": 3e-3},
     }  # fmt: skip
-    return calibrate(MODEL, [[row], [row]], ranks=2, optimizer="adamw")
+    return calibrate(Calibration(model=MODEL, samples=(), optimizer="adamw"), [[row], [row]], ranks=2)
 
 
 def done(bench: Explorer, *, known: Any = None, **fields: Any) -> Done:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from explorer.base.errors import InputError, PlanError
@@ -15,8 +16,9 @@ from explorer.run.experiment import update_rules
 from explorer.run.lane_layout import LaneLayout
 from explorer.run.model import ModelSpec
 from explorer.run.own.own_model import OwnModel
+from explorer.run.own.sliced_model import SlicedModel
 from explorer.run.sharded.layout_model import LayoutModel
-from explorer.run.spec import Calibration, FlatGroup
+from explorer.run.spec import Calibration, Cut, FlatGroup
 from explorer.schedules import SCHEDULES
 from explorer.strategy import JobStrategy
 
@@ -87,8 +89,10 @@ def calibration_of(scaled: Scaled, prepared: tuple[Prepared, ...]) -> Calibratio
     """Return the calibration that the predictions of some cases need."""
     samples, messages, reduces = set(), {4}, {4}
     flat: set[FlatGroup] = set()
+    cuts: set[Cut] = set()
     for item in prepared:
         flat.update(flat_groups(item, scaled.graph).values())
+        cuts.update(_cuts(item))
         for slot, size in zip(item.program.slots, item.prices.bytes.tolist(), strict=True):
             if 0 <= slot.kind < 4:
                 samples.add(slot.samples)
@@ -100,8 +104,17 @@ def calibration_of(scaled: Scaled, prepared: tuple[Prepared, ...]) -> Calibratio
     return Calibration(
         model=scaled.model.whole if isinstance(scaled.model, LaneLayout) else scaled.model,
         samples=tuple(sorted(samples)),
+        cuts=tuple(sorted(cuts)),
         message_bytes=tuple(sorted(messages)),
         reduce_bytes=tuple(sorted(reduces | {int(whole)})),
         optimizer=scaled.job.optimizer,
         flat_groups=tuple(sorted(flat)),
     )
+
+
+def _cuts(prepared: Prepared) -> Iterator[Cut]:
+    """Yield how a case cuts whole layers into sections, once for each size of its microbatches."""
+    case = prepared.case
+    if not (isinstance(case.model, (ModelSpec, SlicedModel)) or case.over_ranks):
+        sizes = {slot.samples for slot in prepared.program.slots if 0 <= slot.kind < 4}
+        yield from (Cut(case.sections, samples) for samples in sizes)

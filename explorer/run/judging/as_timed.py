@@ -1,4 +1,4 @@
-"""A case as a run's calibration times it: what each rank, each exchange and each first gradient takes."""
+"""A case as a run's calibration times it: what each rank, section, exchange and first gradient takes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from explorer.run.judging.calibrate import Calibrated
 from explorer.run.judging.exchange_times import with_exchanges
 from explorer.run.judging.first_sums import first_sums
 from explorer.run.judging.rank_speeds import lane_speeds
+from explorer.run.judging.section_times import section_factors
 
 
 def as_timed(prepared: Prepared, known: Calibrated, graph: LayerGraph) -> Prepared:
@@ -25,9 +26,9 @@ def as_timed(prepared: Prepared, known: Calibrated, graph: LayerGraph) -> Prepar
     if prepared.case.over_ranks:
         return prepared
     speeds = lane_speeds(prepared, known.speeds)
-    seconds = speeds * (
-        prepared.prices.seconds[prepared.program.slot] - first_sums(prepared, graph, known.sums)
-    )
+    whole = prepared.prices.seconds[prepared.program.slot]
+    whole = whole * section_factors(prepared, known.graph, known.sections)
+    seconds = speeds * (whole - first_sums(prepared, graph, known.sums))
     timed = replace(prepared, timing=run_each(prepared.program, seconds))
     return with_exchanges(timed, seconds, flat_groups(prepared, graph), known.exchanges)
 

@@ -5,7 +5,7 @@ it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Any
@@ -16,11 +16,10 @@ from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup, Source
 from explorer.graph import Defaults, LayerGraph
 from explorer.run.judging.exchange_times import ExchangeSeconds, exchange_seconds
 from explorer.run.judging.rank_speeds import rank_speeds
+from explorer.run.judging.section_times import Pair, Section, section_times
 from explorer.run.model import ModelSpec, model_graph
 from explorer.run.own.layer_times import graph_with_times, layer_times, no_graph, sum_seconds
-from explorer.run.own.own_model import OwnModel
-from explorer.run.sharded.layout_model import LayoutModel
-from explorer.run.spec import FlatGroup
+from explorer.run.spec import Calibration, FlatGroup
 from explorer.workload import OPTIMIZERS
 
 
@@ -44,6 +43,8 @@ class Calibrated:
     """By rank, its seconds of compute over the mean of all ranks."""
     sums: Mapping[str, float] = field(default_factory=dict)
     """By layer, the seconds in which its gradients are added to those of earlier microbatches."""
+    sections: Mapping[Section, Pair] = field(default_factory=dict)
+    """Forward and backward seconds of sections as one, by their units and samples."""
     exchanges: Mapping[FlatGroup, ExchangeSeconds] = field(default_factory=dict)
     """Seconds of the exchanges of flat weights, by their size."""
 
@@ -54,28 +55,25 @@ def uncalibrated(ranks: int, *, flops_per_s: float = 2e10) -> Cluster:
 
 
 def calibrate(
-    model: ModelSpec | OwnModel | LayoutModel,
+    asked: Calibration,
     rows: Iterable[Iterable[Mapping[str, Any]]],
     *,
     ranks: int,
-    optimizer: str,
     only: int | None = None,
     graph: LayerGraph | None = None,
-    flat_groups: Sequence[FlatGroup] = (),
 ) -> Calibrated:
     """Average compute (it adds up, noise included, as in a step), and take medians of messages and
     collectives.
 
     Args:
-        model: the model that was timed.
+        asked: what was timed.
         rows: per rank and round, the result of `Stopwatch.measure`.
         ranks: number of processes.
-        optimizer: the one whose update was timed.
         only: take compute from the timings before and after this round alone, whose steps are then compared
             with it: the load of a shared machine drifts.
         graph: graph of a model's own layers; None for stand-ins.
-        flat_groups: sizes of flat weights in the order in which their exchanges were timed.
     """
+    model, optimizer = asked.model, asked.optimizer
     every = [list(rank) for rank in rows]
     flat = [row for rank in every for row in rank]
     around = every if only is None else [rank[only : only + 2] for rank in every]
@@ -113,9 +111,10 @@ def calibrate(
         precision=model.dtype,
         speeds=rank_speeds(around),
         sums={} if isinstance(model, ModelSpec) else sum_seconds(model, now),
+        sections=section_times(asked.cuts, now),
         exchanges={
             group: exchange_seconds([row["exchanges"][i] for row in now])
-            for i, group in enumerate(flat_groups)
+            for i, group in enumerate(asked.flat_groups)
         },
     )
 

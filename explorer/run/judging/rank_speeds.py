@@ -28,7 +28,7 @@ def rank_speeds(rows: Iterable[Iterable[Mapping[str, Any]]]) -> tuple[float, ...
 
 
 def _unit_seconds(row: Mapping[str, Any]) -> float:
-    return sum(sum(map(sum, pairs)) for pairs in row["units"].values())
+    return sum(sum(map(sum, pairs)) for pairs in (*row["units"].values(), *row.get("cuts", ())))
 
 
 def lane_speeds(prepared: Prepared, speeds: Sequence[float]) -> FloatArray:

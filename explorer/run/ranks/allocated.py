@@ -10,7 +10,7 @@ makes text of them. Only a scope that nothing here enters is recorded, so that m
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -79,9 +79,20 @@ def until_let_go(*tensors: torch.Tensor) -> Iterator[None]:
     """
     before = _users(tensors)
     yield
+    _wait_for_users(tensors, before)
+
+
+def wait_until_let_go(tensor: torch.Tensor) -> None:
+    """Wait, after a collective of gloo has ended, until its thread has let go of a tensor that its caller
+    alone holds; as `until_let_go`.
+    """
+    _wait_for_users([tensor], 1)
+
+
+def _wait_for_users(tensors: Sequence[torch.Tensor], most: int) -> None:
     if tensors and tensors[0].device.type == "cpu":
         end = time.perf_counter() + LET_GO_S
-        while _users(tensors) > before and time.perf_counter() < end:
+        while _users(tensors) > most and time.perf_counter() < end:
             time.sleep(0)
 
 

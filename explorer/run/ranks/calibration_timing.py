@@ -1,8 +1,8 @@
 """Stopwatch: the timings that one rank takes for a calibration, while all the others take theirs.
 
-Units are timed inside the whole model, in order, so that caches are as cold as in a real step; messages go
-round the ring of all ranks; the all-reduce includes flattening, as the interpreter does it. Exchanges of flat
-weights are timed by the code that makes them.
+Units are timed inside the whole model, in order, so that caches are as cold as in a real step, and so are the
+sections of each case; messages go round the ring of all ranks; the all-reduce includes flattening, as the
+interpreter does it. Exchanges of flat weights are timed by the code that makes them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from explorer.run.ranks.transport import Transport
 from explorer.run.ranks.units import units_of
 from explorer.run.sharded.exchange_timing import flat_weights, open_lines, time_exchanges
 from explorer.run.sharded.flat_weights import ShardLines
-from explorer.run.spec import Calibration, FlatGroup
+from explorer.run.spec import Calibration, Cut, FlatGroup
 
 REPEATS, LARGE_BYTES = 3, 1 << 25
 """Messages and collectives of one size in one round, and the size from which one collective is enough."""
@@ -65,12 +65,14 @@ class Stopwatch:
         self.transport.barrier()  # what a rank waits for others is no sign of a busy core
         cpu, wall = worked_s(self.device), time.perf_counter()
         both = {str(samples): self._units(samples) for samples in self.asked.samples}
+        cuts = [self._sections(cut) for cut in self.asked.cuts]
         update = self._update()
         share = (worked_s(self.device) - cpu) / max(time.perf_counter() - wall, 1e-9)
         return {
             "units": {samples: timed.first for samples, timed in both.items()},
             "worked": {samples: timed.second for samples, timed in both.items()},
             "sums": next((timed.sums for timed in reversed(both.values())), []),
+            "cuts": cuts,
             "update_s": update,
             "cpu_share": share,
             "messages": {str(size): self._message(size) for size in self.asked.message_bytes},
@@ -139,6 +141,10 @@ class Stopwatch:
             [(f[clock], b[clock]) for f, b in zip(forward, backward, strict=True)] for clock in (0, 1)
         )
         return LayerSeconds(wall, worked, [])
+
+    def _sections(self, cut: Cut) -> list[Pair]:
+        """Return the (forward, backward) seconds of every section of a cut."""
+        return time_layers(self.layers, self.weights, cut.samples, self._clocks, cut.sections).first
 
     def _update(self) -> float:
         held = {name: w.detach().clone() for name, w in self.weights.items()}

@@ -15,6 +15,7 @@ import torch.distributed as dist
 
 from explorer.base.errors import InputError
 from explorer.run.cases.weight_reads import find_reads
+from explorer.run.ranks.allocated import wait_until_let_go
 from explorer.run.ranks.group_parameters import group_parameters
 from explorer.run.ranks.lane import RankLanes, Reduction
 from explorer.run.ranks.mixed import gradient_type, summed
@@ -215,6 +216,8 @@ class HeldWeights:
 
     def reduced(self, item: Reduction, total: torch.Tensor) -> None:
         """Keep a sum for the next update of the piece that owns these parameters; take over averages."""
+        if self.case.count_bytes:
+            wait_until_let_go(total)
         found, start = {}, 0
         for name in self.group_names[item.group]:
             like = self.current[name]

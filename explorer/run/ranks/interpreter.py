@@ -227,6 +227,7 @@ class Interpreter:
             reduction, work, buffer = queue.popleft()
             if work is not None:
                 work.wait()
+            del work  # it holds the buffer as well
             self.backend.reduced(reduction, buffer)
 
     def _is_behind(self, group: int, task: int) -> bool:

@@ -9,7 +9,6 @@ thread waits: how long it lasts, and how long the core worked for it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -74,7 +73,7 @@ def _scatter(flat: FlatWeights, gradient: torch.Tensor, clocks: Clocks) -> dict[
     times = [clocks()]
     work, came, sent = flat.begin_reduce({WEIGHTS: gradient})
     times.append(clocks())
-    _wait(work)
+    work.wait()
     times.append(clocks())
     flat.add(flat.sum_of(came))
     flat.end_reduce(came, sent)
@@ -87,15 +86,10 @@ def _gather(flat: FlatWeights, clocks: Clocks) -> dict[str, float]:
     times = [clocks()]
     work = flat.begin_gather()
     times.append(clocks())
-    _wait(work)
+    work.wait()
     times.append(clocks())
     flat.release()
     return _named(("open", "gather"), times)
-
-
-def _wait(work: Any) -> None:
-    if work is not None:
-        work.wait()
 
 
 def _named(names: tuple[str, ...], times: list[tuple[float, float]]) -> dict[str, float]:

@@ -36,7 +36,7 @@ class ShardLines:
 
 
 class Messages(NamedTuple):
-    """Messages under way that are waited for together."""
+    """Messages under way that are waited for together; none if there is nobody to exchange with."""
 
     works: list[Any]
 
@@ -44,6 +44,10 @@ class Messages(NamedTuple):
         """Wait until all have come and gone."""
         for work in self.works:
             work.wait()
+
+    def is_completed(self) -> bool:
+        """Tell whether all have come and gone."""
+        return all(work.is_completed() for work in self.works)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -126,8 +130,8 @@ class FlatWeights:
 
     # -- weights ----------------------------------------------------------------------------------
 
-    def begin_gather(self) -> Any:
-        """Begin to gather all parts; return what to wait for."""
+    def begin_gather(self) -> Messages:
+        """Begin to gather all parts."""
         storage = self._flat.untyped_storage()
         if not storage.size():
             storage.resize_(self._flat.numel() * self._flat.element_size())
@@ -135,7 +139,7 @@ class FlatWeights:
         self.gathers += 1
         if self.lines.size == 1:
             self._flat.data.copy_(self._part)
-            return None
+            return Messages([])
         sent = self._part.numel() * self._part.element_size() * (self.lines.size - 1)
         self.meter.count("all_gather", "replica", sent)
         # `data` has a version of its own: graphs under way see the same values, in place
@@ -161,8 +165,8 @@ class FlatWeights:
 
     # -- gradients --------------------------------------------------------------------------------
 
-    def begin_reduce(self, gradients: dict[str, torch.Tensor]) -> tuple[Any, torch.Tensor, torch.Tensor]:
-        """Begin to add up gradients, each rank its part; return (what to wait for, what comes, flat).
+    def begin_reduce(self, gradients: dict[str, torch.Tensor]) -> tuple[Messages, torch.Tensor, torch.Tensor]:
+        """Begin to add up gradients, each rank its part; return (messages, what comes, flat).
 
         `gradients` are taken out as they are copied, so that each is there once only. Parts are exchanged and
         added up here: a reduce-scatter of gloo copies all of its input, and tells its end only who waits.
@@ -179,11 +183,12 @@ class FlatWeights:
         flat[start:].zero_()
         self.reductions += 1
         if self.lines.size == 1:
-            return None, flat, flat
+            return Messages([]), flat, flat
         sent = self._part.numel() * flat.element_size() * (self.lines.size - 1)
         self.meter.count("reduce_scatter", "replica", sent)
         came = self._buffer()
-        return dist.all_to_all_single(came, flat, group=self.lines.inner, async_op=True), came, flat
+        work = dist.all_to_all_single(came, flat, group=self.lines.inner, async_op=True)
+        return Messages([work]), came, flat
 
     def _buffer(self) -> torch.Tensor:
         """Return memory for all gradients, with whatever is in it."""

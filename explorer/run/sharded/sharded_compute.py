@@ -24,7 +24,7 @@ from explorer.run.ranks.shard_rows import in_step, rows_of, sharded_groups
 from explorer.run.ranks.sweeps import Interval
 from explorer.run.ranks.transport import Transport
 from explorer.run.ranks.units import Units
-from explorer.run.sharded.flat_weights import FlatWeights, ShardLines
+from explorer.run.sharded.flat_weights import FlatWeights, Messages, ShardLines
 from explorer.run.sharded.lanes import LanePlace, LaneTransport, open_lanes, over_replicas
 from explorer.run.sharded.layout_model import LayoutModel
 from explorer.run.sharded.layout_units import LayoutUnits
@@ -92,11 +92,11 @@ class ShardedCompute(Compute):
             self.current.update(flat.weights)
         for piece in self.pieces:
             self.versions[piece][0] = {name: self.current[name] for name in self.names[piece]}
-        self.under_way: dict[int, deque[tuple[Any, torch.Tensor, torch.Tensor]]] = defaultdict(deque)
+        self.under_way: dict[int, deque[tuple[Messages, torch.Tensor, torch.Tensor]]] = defaultdict(deque)
         self.parts: dict[int, deque[torch.Tensor]] = defaultdict(deque)
         self.wanted: Counter[int] = Counter()
         self.added: Counter[int] = Counter()
-        self.gathering: dict[int, list[Any]] = {}
+        self.gathering: dict[int, list[Messages]] = {}
         self.inside: list[list[float]] = []
         """(task, seconds in collectives inside of it, processor seconds of them)."""
         self.late: dict[tuple[Piece, int], tuple[list[torch.Tensor], list[torch.Tensor | None]]] = {}
@@ -136,8 +136,7 @@ class ShardedCompute(Compute):
         if task in self.moves:
             super().gathered(task)
         for work in self.gathering.pop(task, ()):
-            if work is not None:
-                work.wait()
+            work.wait()
 
     # -- compute ----------------------------------------------------------------------------------
 
@@ -243,14 +242,13 @@ class ShardedCompute(Compute):
         nothing is waited for.
         """
         waiting, counts = self.under_way[group], self.case.count_bytes and self.in_step[group]
-        while waiting and (counts or waiting[0][0] is None or waiting[0][0].is_completed()):
+        while waiting and (counts or waiting[0][0].is_completed()):
             self._take_part(group)
 
     def _take_part(self, group: int) -> None:
         """Wait for the oldest reduction under way, and add up what came for this rank's part."""
         work, came, flat = self.under_way[group].popleft()
-        if work is not None:
-            work.wait()
+        work.wait()
         part = self.zero[group].sum_of(came)
         if self.zero[group].lines.copies > 1:  # others have to join in its sum: that comes later
             self.parts[group].append(part.clone())
