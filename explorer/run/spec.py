@@ -142,6 +142,8 @@ class Cut(NamedTuple):
     """Units of each section; together all units."""
     samples: int
     """Samples of a microbatch."""
+    split: tuple[int, ...] = ()
+    """Sections whose backward is split into gradients of inputs and of weights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ from explorer.run.sharded.layout_model import LayoutModel
 from explorer.run.spec import Calibration, Cut, FlatGroup
 from explorer.schedules import SCHEDULES
 from explorer.strategy import JobStrategy
+from explorer.tasks.program import I
 
 LEARNING_RATE = 1e-4
 """Of own layers: random weights at full width would grow beyond all bounds at that of stand-ins."""
@@ -115,6 +116,7 @@ def calibration_of(scaled: Scaled, prepared: tuple[Prepared, ...]) -> Calibratio
 def _cuts(prepared: Prepared) -> Iterator[Cut]:
     """Yield how a case cuts whole layers into sections, once for each size of its microbatches."""
     case = prepared.case
-    if not (isinstance(case.model, (ModelSpec, SlicedModel)) or case.over_ranks):
-        sizes = {slot.samples for slot in prepared.program.slots if 0 <= slot.kind < 4}
-        yield from (Cut(case.sections, samples) for samples in sizes)
+    if isinstance(case.model, OwnModel) and not isinstance(case.model, SlicedModel) and not case.over_ranks:
+        compute = [slot for slot in prepared.program.slots if 0 <= slot.kind < 4]
+        split = sorted({slot.where for slot in compute if slot.kind == I})
+        yield from (Cut(case.sections, samples, tuple(split)) for samples in {s.samples for s in compute})

@@ -16,7 +16,7 @@ from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup, Source
 from explorer.graph import Defaults, LayerGraph
 from explorer.run.judging.exchange_times import ExchangeSeconds, exchange_seconds
 from explorer.run.judging.rank_speeds import rank_speeds
-from explorer.run.judging.section_times import Pair, Section, section_times
+from explorer.run.judging.section_times import Halves, Section, section_times
 from explorer.run.model import ModelSpec, model_graph
 from explorer.run.own.layer_times import graph_with_times, layer_times, no_graph, sum_seconds
 from explorer.run.spec import Calibration, FlatGroup
@@ -41,10 +41,12 @@ class Calibrated:
     """Precision in which layers were timed."""
     speeds: tuple[float, ...] = ()
     """By rank, its seconds of compute over the mean of all ranks."""
+    first_update: float = 1.0
+    """Seconds of a first update, which makes the optimizer's states, over those of another one."""
     sums: Mapping[str, float] = field(default_factory=dict)
     """By layer, the seconds in which its gradients are added to those of earlier microbatches."""
-    sections: Mapping[Section, Pair] = field(default_factory=dict)
-    """Forward and backward seconds of sections as one, by their units and samples."""
+    sections: Mapping[Section, Halves] = field(default_factory=dict)
+    """Seconds of sections as one."""
     exchanges: Mapping[FlatGroup, ExchangeSeconds] = field(default_factory=dict)
     """Seconds of the exchanges of flat weights, by their size."""
 
@@ -110,6 +112,9 @@ def calibrate(
         optimizer=optimizer,
         precision=model.dtype,
         speeds=rank_speeds(around),
+        first_update=fmean(row.get("first_update_s", row["update_s"]) for row in now) / update_s
+        if update_s
+        else 1.0,
         sums={} if isinstance(model, ModelSpec) else sum_seconds(model, now),
         sections=section_times(asked.cuts, now),
         exchanges={

@@ -1,16 +1,16 @@
-"""Section times: what the layers of a section take as one, from how long they take one by one.
+"""Section times: what a section takes as one, where its layers were timed one by one.
 
 Each layer that is timed by itself makes masks, positions and views again that a section makes once, and is a
-call of autograd's of its own: a stage of a small model takes 5 to 15 % less than its layers together. So the
-sections of every case are timed as one, in the calibration, and the seconds of a task are those of its layers
-times what its section took over what they took.
+call of autograd's of its own: a stage of a small model takes 5 to 15 % less than its layers together. A
+backward in two halves takes longer than one in one. So the sections of every case are timed as one, in the
+calibration, and a task takes what its section did.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,36 +18,50 @@ from explorer.graph import LayerGraph
 from explorer.passes.timing import FloatArray
 from explorer.run.cases.build import Prepared
 from explorer.run.spec import Cut
-from explorer.tasks.program import KINDS
-
-Section = tuple[tuple[int, ...], int]
-"""Units of a section, and the samples of its microbatches."""
-Pair = tuple[float, float]
-"""Seconds of a forward and of a backward."""
-_FORWARD, _BACKWARDS = KINDS.index("F"), tuple(map(KINDS.index, "BIW"))
+from explorer.tasks.program import REMADE_BEFORE, B, F, I, Slot, W
 
 
-def section_times(cuts: Sequence[Cut], rows: Iterable[Mapping[str, Any]]) -> dict[Section, Pair]:
+class Section(NamedTuple):
+    """A section that was timed."""
+
+    units: tuple[int, ...]
+    """Its layers."""
+    samples: int
+    """Samples of a microbatch."""
+    splits: bool
+    """Whether its backward is split."""
+
+
+class Halves(NamedTuple):
+    """Seconds of a forward, and of a backward by what it makes."""
+
+    forward_s: float
+    """Forward."""
+    input_grad_s: float
+    """Gradients of inputs; of a whole backward everything."""
+    weight_grad_s: float
+    """Gradients of weights; of a whole backward nothing."""
+
+
+def section_times(cuts: Sequence[Cut], rows: Iterable[Mapping[str, Any]]) -> dict[Section, Halves]:
     """Return the seconds of every section, mean over ranks and rounds.
 
     Args:
         cuts: what was asked for.
-        rows: results of `Stopwatch.measure`; those of former versions have none.
+        rows: results of `Stopwatch.measure`.
     """
-    found: dict[Section, list[Pair]] = {}
+    found: dict[Section, list[Halves]] = {}
     for row in rows:
-        for cut, pairs in zip(cuts, row.get("cuts", ()), strict=False):
-            for units, pair in zip(cut.sections, pairs, strict=True):
-                found.setdefault((units, cut.samples), []).append(pair)
-    return {
-        section: (fmean(forward for forward, _ in pairs), fmean(backward for _, backward in pairs))
-        for section, pairs in found.items()
-    }
+        for cut, taken in zip(cuts, row.get("cuts", ()), strict=bool(cuts)):
+            for number, (units, (forward, first, *rest)) in enumerate(zip(cut.sections, taken, strict=True)):
+                section = Section(units, cut.samples, number in cut.split)
+                found.setdefault(section, []).append(Halves(forward, first, sum(rest)))
+    return {section: Halves(*map(fmean, zip(*halves, strict=True))) for section, halves in found.items()}
 
 
-def section_factors(prepared: Prepared, graph: LayerGraph, known: Mapping[Section, Pair]) -> FloatArray:
-    """Return by task the seconds of its section as one over those of its layers one by one; 1 for what is no
-    compute, and where either was not timed.
+def section_extras(prepared: Prepared, graph: LayerGraph, known: Mapping[Section, Halves]) -> FloatArray:
+    """Return by task the seconds that its section as one takes more than its layers one by one, less than 0
+    for most; 0 for what is no compute, and where either was not timed.
 
     Args:
         prepared: the case.
@@ -55,23 +69,44 @@ def section_factors(prepared: Prepared, graph: LayerGraph, known: Mapping[Sectio
         known: seconds of sections.
     """
     program = prepared.program
-    by_slot = np.ones(len(program.slots))
-    for number, slot in enumerate(program.slots):
-        if slot.kind in (_FORWARD, *_BACKWARDS) and known:
-            units, which = prepared.case.sections[slot.where], int(slot.kind != _FORWARD)
-            seconds = known.get((units, slot.samples))
-            apart = sum(_layer_seconds(graph, unit, slot.samples)[which] for unit in units)
-            if seconds and apart:
-                by_slot[number] = seconds[which] / apart
-    return by_slot[program.slot]
+    if not known:
+        return np.zeros(program.size)
+    split = {slot.where for slot in program.slots if slot.kind == I}
+    by_slot = [
+        _extra(prepared, graph, known, slot, splits=slot.where in split) if slot.kind in (F, B, I, W) else 0.0
+        for slot in program.slots
+    ]
+    return np.array(by_slot)[program.slot]
 
 
-def _layer_seconds(graph: LayerGraph, unit: int, samples: int) -> Pair:
-    """Return the forward and backward seconds that a layer was timed with; 0 if it was not."""
+def _extra(
+    prepared: Prepared, graph: LayerGraph, known: Mapping[Section, Halves], slot: Slot, *, splits: bool
+) -> float:
+    """Return what the section of a slot takes more than its layers."""
+    units = prepared.case.sections[slot.where]
+    whole = known.get(Section(units, slot.samples, splits))
+    layers = [_layer_seconds(graph, unit, slot.samples) for unit in units]
+    if whole is None or None in layers:
+        return 0.0
+    apart = Halves(*map(sum, zip(*(item for item in layers if item), strict=True)))
+    forward = whole.forward_s - apart.forward_s
+    again = forward if prepared.program.skeleton.sections[slot.where].full_recompute else 0.0
+    if slot.kind == F:
+        return again if slot.backward else forward
+    if slot.kind == W:
+        return whole.weight_grad_s - apart.weight_grad_s
+    again = 0.0 if slot.part == REMADE_BEFORE else again
+    if slot.kind == I:
+        return again + whole.input_grad_s - apart.input_grad_s
+    return again + sum(whole[1:]) - sum(apart[1:])
+
+
+def _layer_seconds(graph: LayerGraph, unit: int, samples: int) -> Halves | None:
+    """Return the seconds that a layer was timed with; None if it was not."""
     for row in graph.layers[unit].measured:
         if row.batch == samples:
-            return row.forward_s, row.input_grad_s + row.weight_grad_s
-    return 0.0, 0.0
+            return Halves(row.forward_s, row.input_grad_s, row.weight_grad_s)
+    return None
 
 
-__all__ = ["Pair", "Section", "section_factors", "section_times"]
+__all__ = ["Halves", "Section", "section_extras", "section_times"]

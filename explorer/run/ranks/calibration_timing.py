@@ -66,7 +66,7 @@ class Stopwatch:
         cpu, wall = worked_s(self.device), time.perf_counter()
         both = {str(samples): self._units(samples) for samples in self.asked.samples}
         cuts = [self._sections(cut) for cut in self.asked.cuts]
-        update = self._update()
+        first_update, update = self._updates()
         share = (worked_s(self.device) - cpu) / max(time.perf_counter() - wall, 1e-9)
         return {
             "units": {samples: timed.first for samples, timed in both.items()},
@@ -74,6 +74,7 @@ class Stopwatch:
             "sums": next((timed.sums for timed in reversed(both.values())), []),
             "cuts": cuts,
             "update_s": update,
+            "first_update_s": first_update,
             "cpu_share": share,
             "messages": {str(size): self._message(size) for size in self.asked.message_bytes},
             "reduces": {str(size): self._reduce(size) for size in self.asked.reduce_bytes},
@@ -137,24 +138,27 @@ class Stopwatch:
             # a microbatch adds its gradients to those of earlier ones
             torch._foreach_add_(self.sums[i], found[len(wanted) - len(self.sums[i]) :])
             backward[i] = _since(begin, self._clocks())
-        wall, worked = (
-            [(f[clock], b[clock]) for f, b in zip(forward, backward, strict=True)] for clock in (0, 1)
-        )
-        return LayerSeconds(wall, worked, [])
+        pairs = list(zip(forward, backward, strict=True))
+        return LayerSeconds([(f[0], b[0]) for f, b in pairs], [(f[1], b[1]) for f, b in pairs], [])
 
-    def _sections(self, cut: Cut) -> list[Pair]:
-        """Return the (forward, backward) seconds of every section of a cut."""
-        return time_layers(self.layers, self.weights, cut.samples, self._clocks, cut.sections).first
+    def _sections(self, cut: Cut) -> list[tuple[float, ...]]:
+        """Return the seconds of every section of a cut: (forward, backward), or with both halves of that."""
+        timed = time_layers(self.layers, self.weights, cut.samples, self._clocks, cut.sections, cut.split)
+        return timed.first
 
-    def _update(self) -> float:
+    def _updates(self) -> Pair:
+        """Return the seconds of a first update of all weights, which makes the optimizer's states, and of
+        another one.
+        """
         held = {name: w.detach().clone() for name, w in self.weights.items()}
         optimizer = Optimizer(self.asked.optimizer, 1e-3)
         wide = gradient_type(self.model)
         given = {name: torch.full_like(w, 1e-3, dtype=wide or w.dtype) for name, w in held.items()}
-        optimizer.step(held, given)
         begin = self._now()
+        optimizer.step(held, given)
+        between = self._now()
         optimizer.step(held, given, 2)
-        return self._now() - begin
+        return between - begin, self._now() - between
 
     def _message(self, size: int) -> float:
         """Return the one-way seconds of a message, from a round trip between neighbours of the ring."""

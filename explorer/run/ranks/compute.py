@@ -22,7 +22,7 @@ from explorer.run.ranks.kept import HostLine, Kept
 from explorer.run.ranks.lane import Gather, LaneTask, RankLanes, Transfer
 from explorer.run.ranks.mailbox import Mailbox
 from explorer.run.ranks.packing import empty, tensors_of
-from explorer.run.ranks.split_backward import input_half, weight_half
+from explorer.run.ranks.split_backward import input_half, run_cut, weight_half
 from explorer.run.ranks.sweeps import Interval, first_guess
 from explorer.run.spec import RunCase
 from explorer.tasks.placement import Piece
@@ -194,14 +194,8 @@ class Compute(HeldWeights):
         units = self.case.sections[piece.section]
         if piece not in self.split or not torch.is_grad_enabled():
             return self._run_blocks(piece.section, weights, inputs, data)
-        # the graph is cut after embeddings: their gradients belong to the second half of the backward
-        first = self.units.first(units)
-        tables = self.units.run(first, weights, {}, data)
-        apart = [key for key, made in tables.items() if made.requires_grad and key != self.units.loss]
-        cut = {**tables, **{key: tables[key].detach().requires_grad_() for key in apart}}
-        self.tables[piece, number] = tuple((tables[key], cut[key]) for key in apart)
-        rest = [unit for unit in units if unit not in set(first)]
-        return {**cut, **self.units.run(rest, weights, {**inputs, **cut}, data)}
+        made, self.tables[piece, number] = run_cut(self.units, units, weights, inputs, data)
+        return made
 
     def _run_blocks(
         self,

@@ -9,7 +9,7 @@ half.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -17,7 +17,8 @@ import torch
 from torch.distributed.pipelining import _backward as halves
 
 from explorer.run.ranks.kept import Saved
-from explorer.run.ranks.modules import Weights
+from explorer.run.ranks.modules import Made, Samples, Weights
+from explorer.run.ranks.units import Units
 
 Gradients = dict[str, torch.Tensor]
 
@@ -38,6 +39,29 @@ class Waiting:
     """Gradients that the first half made on its way."""
     tables: tuple[tuple[torch.Tensor, torch.Tensor | None], ...]
     """Outputs of units that read nothing but the model's input (embeddings), with their gradients."""
+
+
+def run_cut(
+    units: Units,
+    section: Iterable[int],
+    weights: Weights,
+    inputs: Mapping[int, torch.Tensor],
+    data: Samples,
+) -> tuple[Made, tuple[tuple[torch.Tensor, torch.Tensor], ...]]:
+    """Run the forward of a section whose backward is split.
+
+    The graph is cut after what reads nothing (embeddings): its gradients belong to the second half.
+
+    Returns:
+        What the section makes, and the `tables` of `input_half`.
+    """
+    first = units.first(section)
+    tables = units.run(first, weights, {}, data)
+    apart = [key for key, made in tables.items() if made.requires_grad and key != units.loss]
+    cut = {**tables, **{key: tables[key].detach().requires_grad_() for key in apart}}
+    rest = [unit for unit in section if unit not in set(first)]
+    made = {**cut, **units.run(rest, weights, {**inputs, **cut}, data)}
+    return made, tuple((tables[key], cut[key]) for key in apart)
 
 
 def input_half(
