@@ -1,4 +1,4 @@
-"""A case as a run's calibration times it: what ranks, sections, exchanges, sums and updates take."""
+"""A case as a run's calibration times it: what ranks, sections, exchanges and first sums take."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from explorer.run.cases.flat_groups import flat_groups
 from explorer.run.judging.calibrate import Calibrated
 from explorer.run.judging.exchange_times import with_exchanges
 from explorer.run.judging.first_sums import first_sums
-from explorer.run.judging.first_updates import first_updates
 from explorer.run.judging.rank_speeds import lane_speeds
 from explorer.run.judging.section_times import section_extras
 
@@ -29,7 +28,6 @@ def as_timed(prepared: Prepared, known: Calibrated, graph: LayerGraph) -> Prepar
     speeds = lane_speeds(prepared, known.speeds)
     seconds = prepared.prices.seconds[prepared.program.slot]
     seconds = seconds + section_extras(prepared, known.graph, known.sections)
-    seconds = seconds + first_updates(prepared, known.first_update)
     seconds = speeds * (seconds - first_sums(prepared, graph, known.sums))
     timed = replace(prepared, timing=run_each(prepared.program, seconds))
     return with_exchanges(timed, seconds, flat_groups(prepared, graph), known.exchanges)

@@ -41,8 +41,6 @@ class Calibrated:
     """Precision in which layers were timed."""
     speeds: tuple[float, ...] = ()
     """By rank, its seconds of compute over the mean of all ranks."""
-    first_update: float = 1.0
-    """Seconds of a first update, which makes the optimizer's states, over those of another one."""
     sums: Mapping[str, float] = field(default_factory=dict)
     """By layer, the seconds in which its gradients are added to those of earlier microbatches."""
     sections: Mapping[Section, Halves] = field(default_factory=dict)
@@ -112,9 +110,6 @@ def calibrate(
         optimizer=optimizer,
         precision=model.dtype,
         speeds=rank_speeds(around),
-        first_update=fmean(row.get("first_update_s", row["update_s"]) for row in now) / update_s
-        if update_s
-        else 1.0,
         sums={} if isinstance(model, ModelSpec) else sum_seconds(model, now),
         sections=section_times(asked.cuts, now),
         exchanges={

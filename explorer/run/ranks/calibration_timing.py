@@ -66,7 +66,7 @@ class Stopwatch:
         cpu, wall = worked_s(self.device), time.perf_counter()
         both = {str(samples): self._units(samples) for samples in self.asked.samples}
         cuts = [self._sections(cut) for cut in self.asked.cuts]
-        first_update, update = self._updates()
+        update = self._update()
         share = (worked_s(self.device) - cpu) / max(time.perf_counter() - wall, 1e-9)
         return {
             "units": {samples: timed.first for samples, timed in both.items()},
@@ -74,7 +74,6 @@ class Stopwatch:
             "sums": next((timed.sums for timed in reversed(both.values())), []),
             "cuts": cuts,
             "update_s": update,
-            "first_update_s": first_update,
             "cpu_share": share,
             "messages": {str(size): self._message(size) for size in self.asked.message_bytes},
             "reduces": {str(size): self._reduce(size) for size in self.asked.reduce_bytes},
@@ -146,19 +145,16 @@ class Stopwatch:
         timed = time_layers(self.layers, self.weights, cut.samples, self._clocks, cut.sections, cut.split)
         return timed.first
 
-    def _updates(self) -> Pair:
-        """Return the seconds of a first update of all weights, which makes the optimizer's states, and of
-        another one.
-        """
+    def _update(self) -> float:
+        """Return the seconds of an update of all weights, whose states are there."""
         held = {name: w.detach().clone() for name, w in self.weights.items()}
         optimizer = Optimizer(self.asked.optimizer, 1e-3)
         wide = gradient_type(self.model)
         given = {name: torch.full_like(w, 1e-3, dtype=wide or w.dtype) for name, w in held.items()}
-        begin = self._now()
         optimizer.step(held, given)
-        between = self._now()
+        begin = self._now()
         optimizer.step(held, given, 2)
-        return between - begin, self._now() - between
+        return self._now() - begin
 
     def _message(self, size: int) -> float:
         """Return the one-way seconds of a message, from a round trip between neighbours of the ring."""

@@ -96,6 +96,18 @@ class HeldWeights:
         self.pending: dict[Piece, list[tuple[int, Interval, Gradients]]] = defaultdict(list)
         self.applied: dict[tuple[str, Interval], torch.Tensor] = {}
 
+    def make_states(self) -> None:
+        """Make the optimizer's states, which all steps of a training but its first find."""
+        if self.training and self.case.optimizer != "none":
+            self.optimizer.make_states(self._updated())
+
+    def _updated(self) -> Weights:
+        """Return what updates change on this rank, by the names of its states."""
+        return {
+            name: self.current[name] for name, piece in self.owner.items()
+            if self.skeleton.updates[piece.section]
+        }  # fmt: skip
+
     def _owners(self) -> dict[str, Piece]:
         """Return the piece whose update applies a parameter's gradient: of several on this rank that share
         what no other rank holds the one that updates last, when all have added theirs.

@@ -33,6 +33,19 @@ class Optimizer:
         """Weights in fp32 of which those that are computed with are roundings."""
         self.count: dict[str, int] = {}
 
+    def make_states(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """Make the states of some weights before their first update, which else makes them."""
+        for name, weight in weights.items():
+            held = self._main(name, weight) if is_narrow(weight.dtype) else weight
+            for states in self._states():
+                self._state(states, [name], {name: held})
+
+    def _states(self) -> tuple[dict[str, torch.Tensor], ...]:
+        """Return the states that this optimizer keeps, each by parameter name."""
+        if self.kind in ("none", "sgd"):
+            return ()
+        return (self.first,) if self.kind == "momentum" else (self.first, self.second)
+
     @torch.no_grad()
     def step(
         self,
@@ -121,11 +134,10 @@ class Optimizer:
                 "sgd keeps no momentum to predict weights from",
                 key="optimizer", found="sgd", allowed="momentum, adam, adamw",
             )  # fmt: skip
-        if name not in self.first:
-            return torch.zeros_like(weight.data)
-        if self.kind == "momentum":
+        if self.kind == "momentum" and name in self.first:
             return self.first[name]
-        count = self.count[name]
+        if not (count := self.count.get(name, 0)):
+            return torch.zeros_like(weight.data)
         mean = self.first[name] / (1 - BETA1**count)
         return mean / (torch.sqrt(self.second[name] / (1 - BETA2**count)) + EPSILON)
 

@@ -254,6 +254,8 @@ def _computing(
     def play() -> dict[str, Any]:
         if compute is not None:
             compute.reset()
+            if not (case.check or case.count_bytes):  # what is timed are steps like any but the first
+                compute.make_states()
         if compute is not None and case.count_bytes:
             with counted(transport.device, compute.held()) as found:
                 record = _play(plan, compute, transport, hooks, case, desk)

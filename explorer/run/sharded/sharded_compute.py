@@ -20,6 +20,7 @@ from explorer.run.ranks.compute import Compute
 from explorer.run.ranks.gathered import last_readers
 from explorer.run.ranks.held_weights import Gradients
 from explorer.run.ranks.lane import Gather, LanePlan, LaneTask, RankLanes, Reduction
+from explorer.run.ranks.modules import Weights
 from explorer.run.ranks.shard_rows import in_step, rows_of, sharded_groups
 from explorer.run.ranks.sweeps import Interval
 from explorer.run.ranks.transport import Transport
@@ -117,6 +118,15 @@ class ShardedCompute(Compute):
                 name for name in found[g]
                 if (len(parts) == 1 and mine if name in apart else len(parts) == lanes)
             )  # fmt: skip
+        return found
+
+    def _updated(self) -> Weights:
+        """Return this rank's parts of sharded weights, too."""
+        found = {name: weight for name, weight in super()._updated().items() if name not in self.flat_of}
+        for g, flat in self.zero.items():
+            names = self.group_names[g]
+            if names and self.skeleton.updates[self.owner[names[0]].section]:
+                found[f"part {g}"] = flat.part
         return found
 
     # -- gathers ----------------------------------------------------------------------------------
