@@ -243,6 +243,12 @@ def _cost_lines(comparison: Comparison) -> list[str]:
             f" step {_seconds(found.predicted['step_time_s'])} ({found.step_error_pct:+.1f} %), speedup"
             f" {_ratio(found.predicted['speedup'])}, by {found.profile}"
         )
+        if any(factor != 1.0 for factor in found.slowdowns):
+            products, memory, operators = found.slowdowns
+            lines.append(
+                f"               since it was made products take {products:.2f} times as long, memory"
+                f" {memory:.2f}, operators {operators:.2f}: predictions count that"
+            )
         lines += _part_lines(found)
     for held in comparison.memory:
         error = 100 * (held.predicted_bytes / held.measured_bytes - 1)

@@ -23,6 +23,7 @@ from explorer.run.judging.as_timed import as_timed
 from explorer.run.judging.calibrate import Calibrated, calibrate, machine_times, uncalibrated
 from explorer.run.judging.compare import Comparison
 from explorer.run.judging.cost_check import unfit
+from explorer.run.judging.machine_speed import speed_survey
 from explorer.run.judging.short_results import compare_short, cost_check, rank_memory, sent_bytes
 from explorer.run.judging.task_times import timed_by_itself
 from explorer.run.judging.timelines import RunTimeline, run_timeline
@@ -109,6 +110,7 @@ def short_run(
         rounds=rounds,
         warmup_rounds=warmup_rounds,
         calibration=timed,
+        survey=speed_survey(profile, scaled.job.precision),
         group_timeout_s=max(600.0, 10 + 5 * max(main.case.seconds)),
         pin=True,
         quiet_share=compare.QUIET,

@@ -346,6 +346,12 @@ def _cost_checks(found: Comparison) -> list[dict[str, Any]]:
                 f"Compute of a step by the profile {told.profile}: {format_seconds(predicted)} predicted,"
                 f" {format_seconds(measured)} measured ({signed(told.error_pct / 100)})."
             )
+            if any(factor != 1.0 for factor in told.slowdowns):
+                products, memory, operators = told.slowdowns
+                text += (
+                    f" Since it was made products take {products:.2f} times as long, memory {memory:.2f},"
+                    f" operators {operators:.2f}; predictions count that."
+                )
             rows.append({"ok": {CONFIRMED: True, OFF: False}.get(told.verdict), "text": text})
     elif found.costs_missing:
         rows.append({"ok": None, "text": f"Costs of this machine: {found.costs_missing}"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -110,6 +111,18 @@ def test_a_tensor_that_somebody_keeps_is_not_waited_for_forever(monkeypatch: pyt
         product = kept * leaf
     assert kept._use_count() > before
     assert product.grad_fn is not None
+
+
+def test_who_lets_go_later_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a thread of gloo does after an all-reduce."""
+    monkeypatch.setattr(allocated, "LET_GO_S", 60.0)
+    total, leaf = torch.ones(3), torch.ones(3, requires_grad=True)
+    holders = [total * leaf]
+    later = threading.Timer(0.05, holders.clear)
+    later.start()
+    allocated.wait_until_let_go(total)
+    assert not holders
+    assert total._use_count() == 1
 
 
 def test_outputs_that_were_sent_do_not_stay() -> None:

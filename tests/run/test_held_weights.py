@@ -1,12 +1,18 @@
-"""Gradients that a rank collects: added in place, so each total has memory of its own."""
+"""Gradients that a rank collects: added in place, so each total has memory of its own; states made early."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
 import torch
 
+from explorer.run.judging.compare import GRADIENT_TOLERANCE
 from explorer.run.ranks.compute import Compute
 from explorer.run.ranks.lane import RankLanes
 from tests.run.programs import real
+from tests.run.threads import on_threads, worst
 
 CPU = torch.device("cpu")
 
@@ -44,3 +50,22 @@ def test_a_first_gradient_of_its_own_is_not_copied() -> None:
     run._add(piece, 0, {name: fresh})
     ((total,),) = [list(run.sums.values())]
     assert total[name] is fresh
+
+
+@pytest.mark.parametrize("optimizer", ["momentum", "adam"])
+@pytest.mark.parametrize("schedule", ["1f1b", "pipedream", "zb_h1"])
+def test_states_made_before_a_step_are_those_that_its_updates_want(optimizer: str, schedule: str) -> None:
+    runs: list[Compute] = []
+    made: dict[int, set[str]] = {}
+
+    @contextmanager
+    def around(rank: int) -> Iterator[None]:
+        runs[rank].make_states()
+        made[rank] = set(runs[rank].optimizer.first)
+        yield
+
+    records = on_threads(real(schedule, 2, 1, optimizer=optimizer), runs.append, around=around)
+    assert worst(records) <= GRADIENT_TOLERANCE
+    for rank, run in enumerate(runs):
+        assert made[rank]
+        assert set(run.optimizer.first) == made[rank]

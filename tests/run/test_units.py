@@ -117,7 +117,9 @@ def test_a_gradient_may_lie_transposed_in_memory(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["sgd", "momentum", "adam", "adamw"])
-def test_optimizers_are_torchs(kind: str) -> None:
+@pytest.mark.parametrize("early", [False, True])
+def test_optimizers_are_torchs(kind: str, early: bool) -> None:
+    """Whether their states are made before the first update or by it."""
     ours = {"a": torch.randn(3, 4, dtype=torch.float64), "b": torch.randn(5, dtype=torch.float64)}
     theirs = [torch.nn.Parameter(w.clone()) for w in ours.values()]
     made = {
@@ -127,12 +129,17 @@ def test_optimizers_are_torchs(kind: str) -> None:
         "adamw": lambda: torch.optim.AdamW(theirs, lr=0.1, weight_decay=0.01),
     }[kind]()
     optimizer = Optimizer(kind, 0.1)
+    if early:
+        optimizer.make_states(ours)
+        assert kind == "sgd" or not optimizer.direction("a", ours["a"]).any()
+    states = sum(map(len, optimizer._states()))
     for _ in range(3):
         gradients = {name: torch.randn_like(w) for name, w in ours.items()}
         optimizer.step(ours, {name: 3 * g for name, g in gradients.items()}, 3)
         for parameter, gradient in zip(theirs, gradients.values(), strict=True):
             parameter.grad = gradient.clone()
         made.step()
+    assert not early or sum(map(len, optimizer._states())) == states
     for w, parameter in zip(ours.values(), theirs, strict=True):
         torch.testing.assert_close(w, parameter.detach(), rtol=1e-12, atol=1e-12)
 

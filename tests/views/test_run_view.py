@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from sample_run import comparison
 from explorer.run.judging.compare import CONFIRMED, OFF, TOO_NOISY, WRONG, EngineRun
 from explorer.run.judging.cost_check import CostCheck
 from explorer.run.judging.held_bytes import RankBytes
+from explorer.run.judging.machine_speed import Slowdowns
 from explorer.run.judging.profile_correction import Change, Correction
 from explorer.views.run_view import calibration_view, comparison_view, error_of
 from tests.support import view_shapes as shapes
@@ -155,6 +157,10 @@ def test_what_the_profile_of_this_machine_said_is_a_check_of_its_own(verdict: st
     row = next(item for item in view(costs=costs)["checks"] if "this-machine" in item["text"])
     assert row["ok"] is ok
     assert "900 ms predicted, 1 s measured (−10.0\u00a0%)" in row["text"]
+    assert "times as long" not in row["text"]
+    later = replace(costs, slowdowns=Slowdowns(1.25, 1.5, 2.0))
+    row = next(item for item in view(costs=later)["checks"] if "this-machine" in item["text"])
+    assert "products take 1.25 times as long, memory 1.50, operators 2.00" in row["text"]
 
 
 def test_why_nothing_tells_the_costs_of_this_machine_is_said() -> None:

@@ -3,7 +3,8 @@
 The other question, whether the order takes as long as said given the times of its parts, is answered in
 `run.judging.compare`: there units are timed in the run itself. Here nothing is: a profile of the machine,
 made once (`explorer.profiling`), prices the operators of what was run as it prices those of any plan. On
-processors seconds are those that the core worked for a rank, so that what else runs there does no harm.
+processors seconds are those that the core worked for a rank, so that what else runs there does no harm, and
+the profile is as fast as the machine is now (`run.judging.machine_speed`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from explorer.graph import LayerGraph
 from explorer.passes.static import run_static
 from explorer.pricing import Pricer, price
 from explorer.run.cases.build import Prepared
+from explorer.run.judging.machine_speed import Slowdowns
 from explorer.strategy import JobStrategy
 from explorer.tasks.placement import place
 from explorer.tasks.program import KINDS
@@ -85,6 +87,8 @@ class CostCheck:
     """Layers of the run."""
     actions: list[ActionSeconds] = field(default_factory=list)
     """Actions of the run by stage."""
+    slowdowns: Slowdowns = field(default_factory=Slowdowns)
+    """How much longer the profile's kernels take now than when it was made, as its predictions assume."""
 
 
 def priced_by(run: Prepared, graph: LayerGraph, strategy: JobStrategy, cluster: Cluster) -> Prepared:

@@ -16,6 +16,7 @@ import numpy as np
 
 from explorer.graph import LayerGraph
 from explorer.passes.timing import FloatArray
+from explorer.pricing.section_time import made_again
 from explorer.run.cases.build import Prepared
 from explorer.run.spec import Cut
 from explorer.tasks.program import REMADE_BEFORE, B, F, I, Slot, W
@@ -89,10 +90,17 @@ def _extra(
     if whole is None or None in layers:
         return 0.0
     apart = Halves(*map(sum, zip(*(item for item in layers if item), strict=True)))
-    forward = whole.forward_s - apart.forward_s
-    again = forward if prepared.program.skeleton.sections[slot.where].full_recompute else 0.0
+    again = 0.0
+    if prepared.program.skeleton.sections[slot.where].full_recompute:
+        # ranks make all of it again, the costs leave out what no backward reads
+        chosen = made_again(
+            prepared.prices.pricer.graph, np.array(units), prepared.prices.pricer.recompute(slot.where)
+        )
+        again = whole.forward_s - sum(
+            item.forward_s for item, made in zip(layers, chosen, strict=True) if item and made
+        )
     if slot.kind == F:
-        return again if slot.backward else forward
+        return again if slot.backward else whole.forward_s - apart.forward_s
     if slot.kind == W:
         return whole.weight_grad_s - apart.weight_grad_s
     again = 0.0 if slot.part == REMADE_BEFORE else again

@@ -34,6 +34,7 @@ from explorer.run.judging.cost_check import (
     priced_by,
 )
 from explorer.run.judging.held_bytes import RankBytes, rank_bytes
+from explorer.run.judging.machine_speed import at_present, slowdowns_since
 from explorer.run.judging.task_times import timed_by_itself
 from explorer.run.judging.wire_bytes import WireBytes, wire_bytes
 from explorer.run.launching.launch import RunResult, device_of
@@ -146,13 +147,16 @@ def cost_check(
     """Compare what was measured with what the machine's profile says of the operators of the run, in the
     orders of the strategy and the baseline that ran.
     """
-    graph, clock = _operators(scaled), clock_of(device_of(result))
+    slowdowns = slowdowns_since(
+        profile, [row for rank in result.ranks for timed in rank.get("survey", ()) for row in timed]
+    )
+    now, graph, clock = at_present(profile, slowdowns), _operators(scaled), clock_of(device_of(result))
     rows = [rank["cases"]["strategy"] for rank in result.ranks]
     rough = uncalibrated(scaled.ranks)
 
     def priced(strategy: JobStrategy, **fields: Any) -> Prepared:
         run = short_case("profile", scaled, strategy, rough, **fields)
-        return priced_by(run, graph, _by_operator(scaled, strategy, graph), profile)
+        return priced_by(run, graph, _by_operator(scaled, strategy, graph), now)
 
     main = priced(scaled.strategy, order=orders["strategy"])
     against = priced(other, everywhere=name == "single", order=orders["baseline"])
@@ -162,6 +166,7 @@ def cost_check(
     taken_s = found.measured["step_time_s"] or 0.0
     return CostCheck(
         profile=f"{profile.name}: {profile.title}",
+        slowdowns=slowdowns,
         clock=clock,
         predicted={
             "step_time_s": step_s, "speedup": compare.predicted_step(against) / step_s,
@@ -180,7 +185,7 @@ def cost_check(
             tolerance_pct=COST_TOLERANCE_PCT,
         ),
         layers=layer_seconds(
-            graph, profile, [layer.name for layer in scaled.graph.layers],
+            graph, now, [layer.name for layer in scaled.graph.layers],
             [row["worked"] for rank in result.ranks for row in rank["calibration"]],
             precision=scaled.job.precision,
         ),

@@ -129,7 +129,8 @@ def _backward(
     taken, and those of what it reads are left, added to what other readers left.
     """
     given, made = graph.given, graph.made
-    written = [key for key, value in made.items() if value.requires_grad]
+    made_here = [key for key, value in made.items() if value.requires_grad]
+    written = [key for key in made_here if key in slopes or key == layers.loss] or made_here
     own = {name: weights[name] for name in layers.model.parameters_of(section)}
     read = [key for key, x in given.items() if x.requires_grad]
     if not written or not (read or own):

@@ -177,6 +177,17 @@ def test_a_launch_of_own_layers_is_plain_data(stack: Resolved) -> None:
     assert from_data(to_data(own)) == own
 
 
+def test_sections_of_the_plan_and_of_its_baseline_are_timed(stack: Resolved) -> None:
+    own = make_experiment(stack, engine="layers", ranks=2, rounds=1).spec
+    assert own.calibration is not None
+    timed = {case.sections for case in own.cases if not case.once}
+    assert {item.sections for item in own.calibration.cuts} == timed
+    assert len({len(sections) for sections in timed}) == 2
+    stand_ins = make_experiment(stack, engine="likeness", ranks=2, rounds=1).spec
+    assert stand_ins.calibration is not None
+    assert stand_ins.calibration.cuts == ()
+
+
 @pytest.mark.parametrize("engine", ["layers", "likeness"])
 def test_orders_made_from_times_can_be_written(engine: str, tmp_path: Path) -> None:
     """Nothing moves to the host here, which takes infinitely long in the shape that they are made from."""

@@ -35,3 +35,13 @@ def test_memory_of_an_exchange_is_used_again_unless_bytes_are_counted(ranks: int
         # what was in the memory before counts nothing
         assert second[:every] == [0.0] * SIZES["a"] + [2.0 * ranks] * SIZES["b"]
         assert second[every:] == [0.0] * (len(second) - every)
+
+
+def test_states_made_before_a_step_are_those_of_the_ranks_parts() -> None:
+    for rows in on_ranks(2, "tests.run.sharded.check_exchanges:states"):
+        assert [row["level"] for row in rows] == [0, 1, 2, 3]
+        for row in rows:
+            assert row["after"] == row["before"]
+            assert all(name.startswith("part") == bool(row["level"]) for name in row["before"])
+        whole, *parts = (sum(row["before"].values()) for row in rows)
+        assert parts == [-(-whole // 2)] * 3
