@@ -522,8 +522,10 @@ def test_rows_follow_the_ranks() -> None:
         ("waiting", "1F0 waits for rank 0"),
     ]
     assert found.phase == "Checking the gradients"
-    found.look([SimpleNamespace(state=2, text="calibration"), pages[1]])
-    assert found.rows[0].state == "computing", "it is timed, it does not wait"
+    for text, said in (("calibration", "layers and messages"), ("measuring product fp32", "this machine")):
+        found.look([SimpleNamespace(state=2, text=text), pages[1]])
+        assert found.rows[0].state == "computing", "it is timed, it does not wait"
+        assert found.rows[0].doing == f"timing {said}"
     found.note({"event": "step", "rank": 0, "case": "strategy", "step": 0})
     now[0] = 0.4
     found.note({"event": "step", "rank": 0, "case": "strategy", "step": 1})

@@ -17,7 +17,7 @@ OURS = "interpreter"
 
 SAY_EVERY_S = 5.0
 """Least seconds between two announcements to a screen reader."""
-_CALIBRATION = "calibration"
+_CALIBRATION, _SURVEY = "calibration", "measuring "
 _EARLY = 0.1  # share of the rounds before which their pace says little
 _STARTING = {"start": 0.35, "ready": 0.7}
 """Share of the seconds before the first round that has gone by when all ranks have told an event."""
@@ -121,8 +121,11 @@ class Progress:
                 continue
             names = {STARTING: "starting", COMPUTING: "computing"}
             row.state, row.doing = names.get(page.state, "waiting"), page.text
-            if page.text == _CALIBRATION:  # which the watchdog must not take for an action
+            # which the watchdog must not take for actions
+            if page.text == _CALIBRATION:
                 row.state, row.doing = "computing", "timing layers and messages"
+            elif page.text.startswith(_SURVEY):
+                row.state, row.doing = "computing", "timing this machine"
             row.memory_bytes = resident_bytes(row.pid)
         for rank, row in enumerate(self.rows):
             self._place(rank, row)

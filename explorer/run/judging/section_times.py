@@ -90,23 +90,25 @@ def _extra(
     if whole is None or None in layers:
         return 0.0
     apart = Halves(*map(sum, zip(*(item for item in layers if item), strict=True)))
+    more = Halves(*(one - other for one, other in zip(whole, apart, strict=True)))
     again = 0.0
-    if prepared.program.skeleton.sections[slot.where].full_recompute:
-        # ranks make all of it again, the costs leave out what no backward reads
-        chosen = made_again(
-            prepared.prices.pricer.graph, np.array(units), prepared.prices.pricer.recompute(slot.where)
-        )
-        again = whole.forward_s - sum(
-            item.forward_s for item, made in zip(layers, chosen, strict=True) if item and made
-        )
+    if prepared.program.skeleton.sections[slot.where].full_recompute and slot.part != REMADE_BEFORE:
+        forwards = [item.forward_s for item in layers if item]
+        again = whole.forward_s - _remade_s(prepared, slot.where, forwards)
     if slot.kind == F:
-        return again if slot.backward else whole.forward_s - apart.forward_s
+        return again if slot.backward else more.forward_s
     if slot.kind == W:
-        return whole.weight_grad_s - apart.weight_grad_s
-    again = 0.0 if slot.part == REMADE_BEFORE else again
-    if slot.kind == I:
-        return again + whole.input_grad_s - apart.input_grad_s
-    return again + sum(whole[1:]) - sum(apart[1:])
+        return more.weight_grad_s
+    return again + more.input_grad_s + (more.weight_grad_s if slot.kind == B else 0.0)
+
+
+def _remade_s(prepared: Prepared, section: int, forward_s: Sequence[float]) -> float:
+    """Return the forward seconds of the layers that the costs count as made again: those that a backward
+    reads, where ranks make a whole section again.
+    """
+    pricer = prepared.prices.pricer
+    units = np.array(prepared.case.sections[section])
+    return float(np.array(forward_s) @ made_again(pricer.graph, units, pricer.recompute(section)))
 
 
 def _layer_seconds(graph: LayerGraph, unit: int, samples: int) -> Halves | None:
