@@ -64,6 +64,8 @@ def test_sections_that_were_not_timed_take_what_their_layers_do() -> None:
     assert not section_extras(made, own.graph, {}).any()
     other = {Section(units, 2, splits=False): WHOLE for units in made.case.sections}
     assert not section_extras(made, own.graph, other).any()
+    slices = replace(made, case=replace(made.case, sections=((100,), (101,))))  # no layers of the graph
+    assert not section_extras(slices, own.graph, other).any()
 
 
 def test_seconds_are_means_of_ranks_and_rounds_by_section() -> None:

@@ -86,8 +86,10 @@ def _extra(
     """Return what the section of a slot takes more than its layers."""
     units = prepared.case.sections[slot.where]
     whole = known.get(Section(units, slot.samples, splits))
+    if whole is None:  # as of slices, which are no layers of the graph
+        return 0.0
     layers = [_layer_seconds(graph, unit, slot.samples) for unit in units]
-    if whole is None or None in layers:
+    if None in layers:
         return 0.0
     apart = Halves(*map(sum, zip(*(item for item in layers if item), strict=True)))
     more = Halves(*(one - other for one, other in zip(whole, apart, strict=True)))
