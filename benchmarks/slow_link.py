@@ -227,9 +227,8 @@ def compare_plans(mbit: float, rounds: int, heavy: str) -> dict[str, Any]:
         for name, places in PLACES.items():
             case = prepared(places, heavy, where)
             results = run(nodes, case, lanes_of(places), rounds)
-            known = calibrate(
-                model(), [result["calibration"] for result in results], ranks=4, optimizer="sgd"
-            )
+            asked = Calibration(model=model(), samples=())
+            known = calibrate(asked, [result["calibration"] for result in results], ranks=4)
             seen = compare.measure(case, [result["cases"]["strategy"] for result in results])
             found["plans"][name] = {
                 "predicted_s": predicted_step(places, heavy, where, known.graph),
